@@ -90,6 +90,11 @@ def default_workers(slices: int) -> int:
     return min(slices, int(stated) if stated.isdigit() and int(stated) else default_threads())
 
 
+def find_rank() -> tuple[int, int]:
+    """This process's number among those that torchrun started together, and how many they are; else 0 of 1."""
+    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+
+
 def child_environment(threads: int) -> dict[str, str]:
     """For a process that computes for this one: the same modules, and threads of its own number."""
     return {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

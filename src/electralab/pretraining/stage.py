@@ -31,6 +31,7 @@ from electralab.stopping import StopSignal
 from electralab.tokens.shards import PreparedData, open_data
 from electralab.training.checkpoint import TrainingState, checkpoint_step, list_checkpoints
 from electralab.training.fingerprints import check_resumable
+from electralab.training.ranks import check_ranks, end_ranks, follow
 from electralab.training.trainer import SNAPSHOT, TRAINING, LoopConfig, Trainer, every_n_steps
 
 
@@ -70,8 +71,20 @@ class PretrainRequest:
 
 
 def pretrain(request: PretrainRequest, stop: StopSignal) -> Iterator[Event[records.PretrainResults]]:
-    """Run until the budget is spent. The same request again goes on where the last one stopped, bit for bit."""
-    yield from with_page(request.run_dir, _train(request, stop), advise)
+    """Run until the budget is spent. The same request again goes on where the last one stopped, bit for bit.
+
+    Started by torchrun, the first rank is the run, and the others only compute for it.
+    """
+    rank, num_ranks = runtime.find_rank()
+    if num_ranks > 1:
+        check_ranks(request.config.batch.slices)
+    if rank > 0:
+        yield Result(follow(stop))
+        return
+    for event in with_page(request.run_dir, _train(request, stop), advise):
+        if num_ranks > 1 and isinstance(event, Result):
+            end_ranks(event.value)
+        yield event
 
 
 def _train(request: PretrainRequest, stop: StopSignal) -> Iterator[Event[records.PretrainResults]]:

@@ -26,13 +26,14 @@ from electralab.pretraining.balance import check_balance, drop_numbers
 from electralab.pretraining.settings import PretrainConfig
 from electralab.randomness import Rng
 from electralab.records.run import StepRecord
-from electralab.runtime import autocast, default_workers, use_exact_arithmetic
+from electralab.runtime import autocast, default_workers, find_rank, use_exact_arithmetic
 from electralab.tokens.batches import batch_at, heldout_batches
 from electralab.tokens.shards import PreparedData, open_data
 from electralab.tokens.tokenizer import Tokenizer
 from electralab.training.checkpoint import TrainingProgress, TrainingState
 from electralab.training.loop import LossScale, TrainStep
 from electralab.training.optimizer import Optimizer, OptimizerConfig, group_parameters, orthogonalise_flops
+from electralab.training.ranks import RankStep
 from electralab.training.schedule import learning_rate_factor
 from electralab.training.trainer import EvalRecord
 from electralab.training.workers import SlicedStep, WorkerJob
@@ -238,9 +239,12 @@ def build_worker(data_dir: Path, config: PretrainConfig, total_steps: int) -> tu
 def make_train_step(state: TrainingState, task: PretrainTask, workers: int) -> TrainStep:
     """Who computes the steps: this process, or as many workers as asked for (0: as there are cores)."""
     slices = task.config.batch.slices
+    _, num_ranks = find_rank()
+    job = WorkerJob(build_worker, (task.data.path, task.config, task.total_steps), torch.get_num_threads())
+    if num_ranks > 1:
+        return RankStep(state, task, job, num_slices=slices)
     if slices == 1:
         return TrainStep(state.model, state.optimizer, task.micro_losses)
-    job = WorkerJob(build_worker, (task.data.path, task.config, task.total_steps), torch.get_num_threads())
     # An accelerator does the slices one after the other: they would only wait for each other there.
     count = (workers or default_workers(slices)) if task.device.type == "cpu" else 1
     return SlicedStep(state, task, job, num_slices=slices, num_workers=count)

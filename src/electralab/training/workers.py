@@ -78,7 +78,7 @@ class SlicedStep(TrainStep):
         self._task, self._job = task, job
         self._num_workers = max(1, min(num_workers, num_slices))
         file = None if self._num_workers == 1 else _open_memory()
-        self._part = _WorkerPart(state, task, num_slices, file, number=0, num_workers=self._num_workers)
+        self._part = WorkerPart(state, task, num_slices, file, number=0, num_workers=self._num_workers)
         # All are started before any is waited for: each imports torch and builds its networks, which takes seconds.
         self._others: list[_WorkerProcess] = []
         try:
@@ -133,7 +133,7 @@ class SlicedStep(TrainStep):
         return [worker.receive() for worker in self._others]
 
 
-class _WorkerPart:
+class WorkerPart:
     """What one worker does in a step, in whichever process."""
 
     def __init__(
@@ -147,7 +147,7 @@ class _WorkerPart:
         num_workers: int,
     ) -> None:
         self._state, self._task = state, task
-        self.memory = _StepMemory(state, num_slices, file, is_first=number == 0)
+        self.memory = StepMemory(state, num_slices, file, is_first=number == 0)
         self._names, self._parameters = state.optimizer.names, state.optimizer.parameters
         # Each parameter to the owner with the least to do so far, the dearest first.
         costs = [_update_cost(name, state) for name in self._names]
@@ -198,7 +198,7 @@ class _WorkerPart:
         self._state.optimizer.update_owned()
 
 
-class _StepMemory:
+class StepMemory:
     """Weights, buffers, the optimizer's state and a place for the gradients of each slice, in one memory for all.
 
     Every process lays it out by the same code, so that what lies where needs no names. A run with one worker leaves
@@ -338,7 +338,7 @@ def serve_worker(connection_file: int, memory_file: int) -> None:
         job, number, num_workers, num_slices = connection.recv()
         torch.set_num_threads(job.threads)
         state, task = job.build(*job.arguments)
-        part = _WorkerPart(state, task, num_slices, memory_file, number=number, num_workers=num_workers)
+        part = WorkerPart(state, task, num_slices, memory_file, number=number, num_workers=num_workers)
         connection.send("ready")
         while True:
             match connection.recv():

@@ -125,6 +125,7 @@ def pretrain(
 def run(call: Call) -> None:
     from electralab.records.run import PretrainPlan
     from electralab.reporting import format as f
+    from electralab.runtime import find_rank
 
     flags = call.flags
     result = pretrain(
@@ -148,6 +149,8 @@ def run(call: Call) -> None:
         allow_inexact=flags.allow_inexact,
         **call.common,
     )
+    if find_rank()[0] > 0:
+        return  # the first rank prints
     if isinstance(result, PretrainPlan):
         objective, procedure, size = (result.settings[name] for name in ("objective", "procedure", "size"))
         begins = f"would go on at step {result.resumes_at:,}" if result.resumes_at > 1 else "would begin at step 1"
