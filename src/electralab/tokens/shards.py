@@ -20,16 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, ValidationError
 
-from electralab.artifacts import (
-    MANIFEST,
-    FileHash,
-    read_json,
-    sha256_file,
-    sha256_json,
-    verify_folder,
-    write_file,
-    write_json,
-)
+from electralab import artifacts
+from electralab.artifacts import FileHash
 from electralab.corpus.documents import Document
 from electralab.errors import DamagedArtifact, InputError
 from electralab.randomness import mix
@@ -112,12 +104,12 @@ def open_data(data_dir: Path) -> PreparedData:
     if not data_dir.is_dir():
         raise InputError(f"{data_dir}: is a file, not a folder of prepared data; {first}")
     # What was never prepared is no build that lacks its end: that has records in a hidden folder until it is done.
-    if not any((data_dir / name).exists() for name in (MANIFEST, BUILD, SHARDS)):
+    if not any((data_dir / name).exists() for name in (artifacts.MANIFEST, BUILD, SHARDS)):
         if (data_dir / "run.json").is_file():
             written = "give the folder that 'electra prepare' has written"
             raise InputError(f"{data_dir}: is a run, not prepared data; {written}")
-        raise InputError(f"{data_dir}: holds no prepared data (no {MANIFEST}); if it holds text, {first}")
-    manifest = verify_folder(data_dir, _REMEDY)
+        raise InputError(f"{data_dir}: holds no prepared data (no {artifacts.MANIFEST}); if it holds text, {first}")
+    manifest = artifacts.verify_folder(data_dir, _REMEDY)
     if manifest.facts.get("kind") != KIND or manifest.facts.get("format") != FORMAT:
         raise DamagedArtifact(f"{data_dir}: is not prepared data of format {FORMAT}; {_REMEDY}")
     try:
@@ -132,7 +124,9 @@ def open_data(data_dir: Path) -> PreparedData:
     hashes = {name: file["sha256"] for name, file in manifest.files.items()}
     hashes = {name: digest for name, digest in hashes.items() if name.startswith((f"{SHARDS}/", f"{TOKENIZER}/"))}
     tokenizer = Tokenizer.load(data_dir / TOKENIZER)
-    return PreparedData(data_dir, sha256_json(hashes), tokenizer, facts.sequence_length, facts.packing, train, heldout)
+    return PreparedData(
+        data_dir, artifacts.sha256_json(hashes), tokenizer, facts.sequence_length, facts.packing, train, heldout
+    )
 
 
 def _map_rows(data_dir: Path, files: Mapping[str, FileHash], part: str, length: int) -> Rows:
@@ -281,7 +275,7 @@ class ShardWriter:
             heldout_documents = len(documents)
             if len(packed):
                 data = shard_bytes(packed, self.tokenizer.vocab_size)
-                write_file(self.out / shard_name(part, number), data)
+                artifacts.write_file(self.out / shard_name(part, number), data)
                 files[shard_name(part, number)] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         record = ShardRecord(
             heldout_threshold=self.heldout_threshold,
@@ -295,7 +289,7 @@ class ShardWriter:
             files=files,
         )
         stored = record.to_json()
-        write_json(self._record_path(number), {**stored, "sha256": sha256_json(stored)})
+        artifacts.write_json(self._record_path(number), {**stored, "sha256": artifacts.sha256_json(stored)})
         return record
 
     def _record_path(self, number: int) -> Path:
@@ -305,14 +299,14 @@ class ShardWriter:
         """The record of a pair that is finished for this split, whole itself, and whose files are what it says."""
         path = self._record_path(number)
         try:
-            stored = read_json(path) if path.is_file() else None
-            if not isinstance(stored, dict) or stored.pop("sha256", "") != sha256_json(stored):
+            stored = artifacts.read_json(path) if path.is_file() else None
+            if not isinstance(stored, dict) or stored.pop("sha256", "") != artifacts.sha256_json(stored):
                 return None
             record = ShardRecord.model_validate(stored)
         except (DamagedArtifact, ValidationError):
             return None
         is_whole = all(
-            (self.out / name).is_file() and sha256_file(self.out / name) == entry["sha256"]
+            (self.out / name).is_file() and artifacts.sha256_file(self.out / name) == entry["sha256"]
             for name, entry in record.files.items()
         )
         return record if is_whole and record.heldout_threshold == self.heldout_threshold else None
