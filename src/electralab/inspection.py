@@ -55,6 +55,8 @@ class View(Record):
 class Nothing(Record):
     """Stands for results that are not there yet."""
 
+    # It is written as {}: the key `results` is there for scripts in any case.
+
 
 class MetricsView(View):
     records: tuple[StepRecord, ...]

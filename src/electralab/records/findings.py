@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from electralab.records.record import FileRecord, JsonTree, Record
 
+# Names of before there were ids. Only what claims and pages ask for is here: renaming one would lose old findings.
 _IDS = {
     "verdict bits": "information.rtd_bits",
     "guess bits": "information.lm_bits",

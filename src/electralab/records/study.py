@@ -12,7 +12,7 @@ from electralab.artifacts import read_json, write_json
 from electralab.errors import DamagedArtifact
 from electralab.records.evaluation import GroupScores, Scores
 from electralab.records.record import FileRecord, JsonTree, Record
-from electralab.records.run import RunProgress
+from electralab.records.run import Environment, RunProgress
 
 AVERAGE = "average"
 """The name of the mean of all scores that every arm has, in tables and curves."""
@@ -84,22 +84,12 @@ class StudyCorpus(Record):
     sha256: str
 
 
-class StudyEnvironment(FileRecord):
+class StudyEnvironment(Environment):
     """The command that made a study, what it was given, and the machine."""
 
-    FILE: ClassVar[str] = "environment.json"
-    python: str = ""
-    platform: str = ""
-    cpu_capability: str = ""
-    cores: int = 0
-    threads: int = 0
-    thread_waiting: str = ""
-    cuda: str = ""
-    packages: dict[str, str] = Field(default_factory=dict)
-    command: str = ""
+    command: str = ""  # type: ignore[assignment]
     """As it is typed into a shell; given again the study goes on."""
     corpus: StudyCorpus | None = None
-    data: str = ""
 
 
 class SharedBudget(Record):

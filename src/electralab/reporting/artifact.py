@@ -54,6 +54,7 @@ _MOST_LEADS = 4
 class MachineFacts(Environment):
     """Whatever work wrote down of its machine: all of it is shown."""
 
+    # Studies write their command as one line, and files of before whatever they had: nothing of it may be lost.
     model_config = ConfigDict(frozen=True, extra="allow")
     packages: dict[str, JsonValue] = Field(default_factory=dict)  # type: ignore[assignment]
     command: str | list[str] = ""  # type: ignore[assignment]
