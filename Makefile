@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 # Workers share the cores: one thread each, or they would wait for one another.
 TOGETHER := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4
 
-.PHONY: help setup quickstart check test browser slow kill-test golden generate bench house lock clean
+.PHONY: help setup quickstart check test browser slow kill-test golden generate bench house walks lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -78,6 +78,9 @@ bench: setup
 
 house: setup
 	@$(BIN)/python tools/house.py
+
+walks: setup
+	@$(BIN)/python tools/walks.py
 
 # Resolves pyproject.toml afresh in a throwaway environment. torch keeps its version, since exact losses depend on it; raise
 # it by hand. Its CPU and CUDA builds share one lock: the local suffix and the CUDA libraries are left to pip.
