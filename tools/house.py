@@ -126,7 +126,8 @@ class Counts:
 
 def read_modules(source: Path) -> list[Module]:
     modules = []
-    for path in sorted(source.rglob("*.py")):
+    # What exports bring along for another library is data here, written in that library's manner.
+    for path in sorted(path for path in source.rglob("*.py") if path.parent.name != "hub"):
         parts = path.relative_to(source.parent).with_suffix("").parts
         modules.append(Module(path, ".".join(parts).removesuffix(".__init__"), path.read_text(encoding="utf-8")))
     return modules

@@ -12,7 +12,7 @@ from electralab.tasks.kinds.classification import ClassificationExample
 from electralab.tasks.kinds.regression import RegressionExample
 from electralab.tasks.kinds.tagging import TaggingExample
 from electralab.tasks.squad import Answer, QAExample
-from electralab.tasks.table import BadRow, Columns, Row, Table
+from electralab.tasks.table import BadRow, Columns, LabelledTable, Row
 
 COLUMNS = {
     "classify": Columns(("text",), "label", "id"),
@@ -31,7 +31,7 @@ GOOD: dict[str, dict[str, Any]] = {
 
 
 def converted(task: str, *rows: dict[str, Any], labels: tuple[str, ...] = ()) -> Split[Example]:
-    table = Table(Path("a"), (), [Row(number, fields) for number, fields in enumerate(rows, start=1)])
+    table = LabelledTable(Path("a"), (), [Row(number, fields) for number, fields in enumerate(rows, start=1)])
     return rows_to_examples(table, find_task(task), "train", COLUMNS[task], labels)
 
 
@@ -135,7 +135,7 @@ def test_an_unknown_score_is_not_a_number() -> None:
 
 
 def test_columns_are_shown_by_what_they_mean() -> None:
-    table = Table(Path("a"), (), [Row(1, {"review": "t", "stars": "1", "a": "x", "b": "y", "id": "7"})])
+    table = LabelledTable(Path("a"), (), [Row(1, {"review": "t", "stars": "1", "a": "x", "b": "y", "id": "7"})])
     single = rows_to_examples(table, find_task("classify"), "train", Columns(("review",), "stars"), ())
     assert single.columns == {"text": "review", "label": "stars"}
     pair = rows_to_examples(table, find_task("regress"), "train", Columns(("a", "b"), "", "id"), ())

@@ -30,7 +30,7 @@ from electralab.tasks.load import (
     read_tests,
 )
 from electralab.tasks.squad import QAExample
-from electralab.tasks.table import BadRow, Columns, Row, Table
+from electralab.tasks.table import BadRow, Columns, LabelledTable, Row
 from electralab.tokens.tokenizer import TokenizerConfig
 from electralab.tokens.tokenizer_training import train_symbol_vocab
 
@@ -457,16 +457,18 @@ def test_lists_without_a_name_are_inputs_of_a_model_of_symbols_alone(tmp_path: P
         read_inputs(KINDS["classify"], 1, path, TaskDataConfig())
 
 
-def table(*records: dict[str, str]) -> Table:
-    return Table(Path("a.csv"), tuple(records[0]), [Row(number, fields) for number, fields in enumerate(records, 2)])
+def table(*records: dict[str, str]) -> LabelledTable:
+    return LabelledTable(
+        Path("a.csv"), tuple(records[0]), [Row(number, fields) for number, fields in enumerate(records, 2)]
+    )
 
 
-def named(*columns: str) -> Table:
+def named(*columns: str) -> LabelledTable:
     return table(dict.fromkeys(columns, "x"))
 
 
 def choose(
-    rows: Table,
+    rows: LabelledTable,
     kind: str = "classify",
     num_texts: int = 0,
     wish: Columns | None = None,

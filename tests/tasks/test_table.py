@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from electralab.errors import InputError
 from electralab.tasks import table as rows
-from electralab.tasks.table import BadRow, Row, Table, read_table
+from electralab.tasks.table import BadRow, LabelledTable, Row, read_table
 
 RECORDS = [{"text": 'a "good" film, really', "label": "1"}, {"text": "한국어 é", "label": "0"}]
 
@@ -26,11 +26,11 @@ def write(path: Path, data: str | bytes) -> Path:
     return path
 
 
-def fields(table: Table) -> list[Mapping[str, object]]:
+def fields(table: LabelledTable) -> list[Mapping[str, object]]:
     return [row.fields for row in table.good_rows]
 
 
-def bad(table: Table) -> list[BadRow]:
+def bad(table: LabelledTable) -> list[BadRow]:
     return [row for row in table.rows if isinstance(row, BadRow)]
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from electralab.errors import InputError, suggest
 from electralab.tasks.kinds.tagging import TAGS, WORDS, has_spans, read_conll
-from electralab.tasks.table import BadRow, Row, Table, read_table
+from electralab.tasks.table import BadRow, LabelledTable, Row, read_table
 
 SETS = Path(__file__).parent / "sets"
 # The part of speech of a word in a file that tells none.
@@ -153,7 +153,7 @@ def _read_fields(path: Path, needed: tuple[str, ...], group: str = "") -> Iterat
         yield {**{name: str(value).strip() for name, value in fields.items()}, **groups}
 
 
-def _check_rows(table: Table) -> list[Row]:
+def _check_rows(table: LabelledTable) -> list[Row]:
     """All rows, or why not: a small set is mended sooner than a missing part of it is explained."""
     bad = next((row for row in table.rows if isinstance(row, BadRow)), None)
     if bad is not None:

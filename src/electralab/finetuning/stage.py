@@ -110,7 +110,7 @@ def tune_seeds(request: FinetuneRequest, stop: StopSignal) -> Iterator[Event[Tun
         )
         if stored is not None:
             check_resumable(run_dir, stored, identity, allow_inexact=request.allow_inexact)
-        run = _Run(request, origin, config, data, device, stop)
+        run = _FinetuneRun(request, origin, config, data, device, stop)
         if stored is None:
             write_file(run_dir / "config.toml", to_toml(config))
         runtime.describe_environment(threads, data=str(request.data_dir)).write(run_dir)
@@ -173,7 +173,7 @@ class _Part:
     encoded: EncodedSplit[Feature]
 
 
-class _Run:
+class _FinetuneRun:
     """The examples, encoded once, and the seeds that learn from them one after the other."""
 
     def __init__(

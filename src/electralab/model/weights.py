@@ -16,24 +16,24 @@ from electralab.randomness import Rng
 _CUTOFF = 2.0
 
 
-class Linear(nn.Linear):
+class InitLinear(nn.Linear):
     init_std: float
     """The standard deviation of its first weights; 0 means zeros."""
 
 
-class Embedding(nn.Embedding):
+class InitEmbedding(nn.Embedding):
     init_std: float
 
 
-M = TypeVar("M", Linear, Embedding)
+M = TypeVar("M", InitLinear, InitEmbedding)
 
 
-def linear(inputs: int, outputs: int, *, bias: bool, std: float) -> Linear:
-    return _allocate(Linear, std, inputs, outputs, bias=bias)
+def linear(inputs: int, outputs: int, *, bias: bool, std: float) -> InitLinear:
+    return _allocate(InitLinear, std, inputs, outputs, bias=bias)
 
 
-def embedding(rows: int, size: int, *, std: float) -> Embedding:
-    return _allocate(Embedding, std, rows, size)
+def embedding(rows: int, size: int, *, std: float) -> InitEmbedding:
+    return _allocate(InitEmbedding, std, rows, size)
 
 
 def _allocate(kind: type[M], std: float, *sizes: int, **options: bool) -> M:
@@ -55,7 +55,7 @@ def init_weights(network: nn.Module, seed: int) -> None:
         if isinstance(module, nn.LayerNorm | nn.RMSNorm):
             module.reset_parameters()
             drawn.update(id(parameter) for parameter in module.parameters())
-        elif isinstance(module, Linear | Embedding) and module.init_std > 0:
+        elif isinstance(module, InitLinear | InitEmbedding) and module.init_std > 0:
             # The name is a seed. It begins with a dot where the matrix belongs to the network itself.
             owner, _, name = path.rpartition(".")
             generator = torch.Generator().manual_seed(Rng(seed, 0).torch_seed(f"weights {owner}.{name}.weight", 0))
@@ -67,7 +67,9 @@ def init_weights(network: nn.Module, seed: int) -> None:
                 uniforms.erfinv_().mul_(module.init_std * math.sqrt(2))
             drawn.add(id(module.weight))
         else:
-            is_silent = isinstance(module, nn.Linear | nn.Embedding) and not isinstance(module, Linear | Embedding)
+            is_silent = isinstance(module, nn.Linear | nn.Embedding) and not isinstance(
+                module, InitLinear | InitEmbedding
+            )
             assert not is_silent, f"{path}: a matrix that does not say how widely it is drawn"
     for parameter in network.parameters():
         if id(parameter) not in drawn:

@@ -123,7 +123,7 @@ def _train(request: PretrainRequest, stop: StopSignal) -> Iterator[Event[records
         trainer = Trainer(run_dir, state, task, loop, config.optimizer, task.lr_factor, stop, step_maker)
         has_pairs = data.packing == "pairs" or config.sentence_task != "none"
         has_untrained_segments = not has_pairs and warm_start.is_without_second_segment(request.init_from)
-        run = _Run(run_dir, data, objective, state, task, has_untrained_segments)
+        run = _RunWriter(run_dir, data, objective, state, task, has_untrained_segments)
 
         if stored is None:
             write_file(run_dir / "config.toml", to_toml(config))
@@ -168,7 +168,7 @@ def _train(request: PretrainRequest, stop: StopSignal) -> Iterator[Event[records
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _RunWriter:
     """What is written into a run folder beside checkpoints and metrics."""
 
     run_dir: Path

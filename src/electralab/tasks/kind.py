@@ -21,7 +21,7 @@ from electralab.errors import InputError
 from electralab.model.task_model import HeadConfig, HeadShape, SpanLogits
 from electralab.records.tuned import ClassReport, PredictionRow, Scores
 from electralab.tasks.features import EncodedSplit, Feature, FeatureEncoder, RowLogits, SpanConfig, TaskBatch
-from electralab.tasks.table import BadRow, Columns, Row, Table, is_damaged, read_table
+from electralab.tasks.table import BadRow, Columns, LabelledTable, Row, is_damaged, read_table
 from electralab.tokens.tokenizer import Tokenizer
 
 Labels = Sequence[str]
@@ -129,7 +129,7 @@ class RowError(Exception):
 class RowReader:
     """What the columns of one table hold, as text, checked; RowError says why a row is no example."""
 
-    def __init__(self, table: Table, task: "Task", columns: Columns, labels: Labels) -> None:
+    def __init__(self, table: LabelledTable, task: "Task", columns: Columns, labels: Labels) -> None:
         """`labels` may occur; none: any."""
         self.table, self.task, self.columns, self.labels = table, task, columns, frozenset(labels)
         self.mended: Counter[str] = Counter()
@@ -224,7 +224,7 @@ class TaskKind(ABC, Generic[E, F, P, L]):
 
     # Files -> examples
 
-    def read_table(self, path: Path, encoding: str, task: "Task") -> Table:
+    def read_table(self, path: Path, encoding: str, task: "Task") -> LabelledTable:
         return read_table(path, encoding, task.headless, SYMBOLS if task.of_symbols else "")
 
     def is_plain_text(self, lines: Sequence[str]) -> bool:
@@ -232,10 +232,10 @@ class TaskKind(ABC, Generic[E, F, P, L]):
         return "\t" not in "".join(lines[:1])
 
     @abstractmethod
-    def name_texts(self, table: Table, num_texts: int, label: str) -> tuple[str, ...]:
+    def name_texts(self, table: LabelledTable, num_texts: int, label: str) -> tuple[str, ...]:
         """The columns of the texts, by their names; none where no name is known."""
 
-    def has_labels(self, table: Table, columns: Columns) -> bool:
+    def has_labels(self, table: LabelledTable, columns: Columns) -> bool:
         """Whether any row has one."""
         values = (row.fields.get(columns.label) for row in table.good_rows) if columns.label else ()
         return any(value is not None and str(value).strip() not in self.unknown_labels for value in values)
@@ -349,7 +349,7 @@ class Task:
     """By test split, the name of the file that GLUE's server takes."""
 
 
-def rows_to_examples(table: Table, task: Task, name: str, columns: Columns, labels: Labels) -> Split[Example]:
+def rows_to_examples(table: LabelledTable, task: Task, name: str, columns: Columns, labels: Labels) -> Split[Example]:
     """Every row of a table is an example or a bad row with its reason. `labels` may occur; none: any."""
     kind = task.kind
     is_labelled = kind.has_labels(table, columns)

@@ -21,7 +21,17 @@ from electralab.errors import InputError, UsageError, suggest
 from electralab.tasks.catalog import plain_name
 from electralab.tasks.kind import SYMBOLS, AnyKind, Example, Labels, Split, Task, is_number, rows_to_examples
 from electralab.tasks.kinds import classification
-from electralab.tasks.table import PACKED, UNDECODABLE, BadRow, Columns, Row, Table, is_damaged, read_lines, read_suffix
+from electralab.tasks.table import (
+    PACKED,
+    UNDECODABLE,
+    BadRow,
+    Columns,
+    LabelledTable,
+    Row,
+    is_damaged,
+    read_lines,
+    read_suffix,
+)
 from electralab.tasks.texts import require_symbols
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -229,7 +239,7 @@ def read_inputs(
             BadRow(number, UNDECODABLE) if is_damaged(line) else Row(number, {"text": line})
             for number, line in enumerate(lines, start=1)
         ]
-        split = _make_split(Table(path, ("text",), rows), task, "input", Columns(("text",)), (), config)
+        split = _make_split(LabelledTable(path, ("text",), rows), task, "input", Columns(("text",)), (), config)
     else:
         table = _read_rows(task, path, config)
         columns = choose_columns(table, task, config.columns, needs_label=False)
@@ -249,7 +259,7 @@ def read_inputs(
     return split
 
 
-def _read_rows(task: Task, path: Path, config: TaskDataConfig) -> Table:
+def _read_rows(task: Task, path: Path, config: TaskDataConfig) -> LabelledTable:
     table = task.kind.read_table(path, config.encoding, task)
     if not table.good_rows:
         raise _no_rows(path, [row for row in table.rows if isinstance(row, BadRow)])
@@ -257,7 +267,7 @@ def _read_rows(task: Task, path: Path, config: TaskDataConfig) -> Table:
 
 
 def _make_split(
-    table: Table, task: Task, name: str, columns: Columns, labels: Labels, config: TaskDataConfig
+    table: LabelledTable, task: Task, name: str, columns: Columns, labels: Labels, config: TaskDataConfig
 ) -> Split[Example]:
     split = rows_to_examples(table, task, name, columns, labels)
     if len(split.bad_rows) > config.max_bad_share * split.rows:
@@ -300,7 +310,7 @@ def _hash_examples(kind: AnyKind, split: Split[Example]) -> list[bytes]:
     return [hashlib.blake2b(kind.content(example).encode(), digest_size=8).digest() for example in split.examples]
 
 
-def choose_columns(table: Table, task: Task, requested: Columns, *, needs_label: bool) -> Columns:
+def choose_columns(table: LabelledTable, task: Task, requested: Columns, *, needs_label: bool) -> Columns:
     """What is requested comes first, then what the task fixes, then what is found.
 
     A table without a label is refused where one is needed; else only a column named like one is taken as one.
@@ -339,7 +349,7 @@ def choose_columns(table: Table, task: Task, requested: Columns, *, needs_label:
     return Columns(texts, label, requested.id or table.find_column(_IDS, (*texts, label)))
 
 
-def match_columns(table: Table, columns: Columns) -> Columns:
+def match_columns(table: LabelledTable, columns: Columns) -> Columns:
     """The columns of the training table in another file; that one may lack labels, and its rows their names."""
     for name in columns.texts:
         if name not in table.columns:
@@ -350,18 +360,18 @@ def match_columns(table: Table, columns: Columns) -> Columns:
     return Columns(columns.texts, label, row_id)
 
 
-def _list_columns(table: Table, wanted: str = "") -> str:
+def _list_columns(table: LabelledTable, wanted: str = "") -> str:
     hint = suggest(wanted, table.columns, "") if wanted else ""
     held = ", ".join(map(repr, table.columns[:_SHOWN_COLUMNS])) or "none"
     return f"{hint} it has {held}".lstrip()
 
 
-def _holds_lists(table: Table, column: str) -> bool:
+def _holds_lists(table: LabelledTable, column: str) -> bool:
     values = [value for value in table.sample(column) if value is not None]
     return bool(values) and 2 * sum(isinstance(value, list) for value in values) > len(values)
 
 
-def _find_lists(table: Table, count: int, named: tuple[str, ...], label: str) -> tuple[str, ...]:
+def _find_lists(table: LabelledTable, count: int, named: tuple[str, ...], label: str) -> tuple[str, ...]:
     """So many columns of lists: those named like texts or symbols or, where there are no more than needed, all."""
     lists = [column for column in table.columns if column != label and _holds_lists(table, column)]
     if named and all(column in lists for column in named):
@@ -375,7 +385,7 @@ def _find_lists(table: Table, count: int, named: tuple[str, ...], label: str) ->
     return tuple(chosen)
 
 
-def _refuse_lists(table: Table, texts: tuple[str, ...], label: str) -> None:
+def _refuse_lists(table: LabelledTable, texts: tuple[str, ...], label: str) -> None:
     """Where a text is needed, and there is a list in its place."""
     known = (*classification.KIND.label_columns, *_IDS)
     others = [name for name in table.columns if name != label and name.lower() not in known]
@@ -388,7 +398,7 @@ def _refuse_lists(table: Table, texts: tuple[str, ...], label: str) -> None:
         )
 
 
-def _longest_texts(table: Table, count: int, label: str) -> tuple[str, ...]:
+def _longest_texts(table: LabelledTable, count: int, label: str) -> tuple[str, ...]:
     """In the order of the table."""
     lengths = {}  # on average, numbers apart
     for column in table.columns:
@@ -400,7 +410,7 @@ def _longest_texts(table: Table, count: int, label: str) -> tuple[str, ...]:
     return tuple(sorted(longest, key=table.columns.index)) if len(longest) == count else ()
 
 
-def _likeliest_label(table: Table, kind: AnyKind, texts: tuple[str, ...]) -> str:
+def _likeliest_label(table: LabelledTable, kind: AnyKind, texts: tuple[str, ...]) -> str:
     """The column with the fewest different values; for a score, the only one of numbers."""
     rest = [column for column in table.columns if column not in texts and column.lower() not in _IDS]
     values = {column: set(map(str, table.sample(column))) for column in rest}

@@ -1,6 +1,6 @@
 """SQuAD: its nested JSON as flat rows, the many ways to write down an answer, and scores as it publishes them.
 
-    path -> Table of questions; row -> Answer...; QAExample, answer -> Scores
+    path -> LabelledTable of questions; row -> Answer...; QAExample, answer -> Scores
 
 The definition of the scores is an English one: words are what white space separates, `a`, `an` and `the` do not count,
 and of punctuation only ASCII's is dropped. It is kept for every language, so that scores compare with published ones;
@@ -23,7 +23,7 @@ from electralab.artifacts import write_file
 from electralab.errors import InputError
 from electralab.records.tuned import Scores
 from electralab.tasks.kind import Example, RowError, shorten
-from electralab.tasks.table import BadRow, Row, Table, parse_json, read_suffix, read_table, read_text
+from electralab.tasks.table import BadRow, LabelledTable, Row, parse_json, read_suffix, read_table, read_text
 
 CONTEXT, START, IMPOSSIBLE = "context", "answer_start", "is_impossible"
 
@@ -49,7 +49,7 @@ class QAExample(Example):
     is_impossible: bool
 
 
-def read_questions(path: Path, encoding: str) -> Table:
+def read_questions(path: Path, encoding: str) -> LabelledTable:
     """SQuAD's own JSON, a row for each question, numbered through the file; or any table with a question per row."""
     if read_suffix(path) != ".json":
         return read_table(path, encoding)
@@ -71,7 +71,7 @@ def read_questions(path: Path, encoding: str) -> Table:
                         rows.append(BadRow(number, f"is a JSON {type(entry).__name__}, not a question"))
     except (KeyError, TypeError) as error:
         raise InputError(f"{path}: not laid out as SQuAD after question {len(rows)} ({error}); mend the file") from None
-    return Table(path, tuple(columns), rows)
+    return LabelledTable(path, tuple(columns), rows)
 
 
 def read_answers(given: Any, context: str) -> tuple[tuple[Answer, ...], int]:

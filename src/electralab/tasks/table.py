@@ -1,6 +1,6 @@
 """A file of any table format -> its rows; what is no row is named, with its line.
 
-path -> Table
+path -> LabelledTable
 
 CSV quotes its fields. TSV does not: a quotation mark there is text, as in GLUE's files.
 """
@@ -42,7 +42,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class LabelledTable:
     path: Path
     columns: tuple[str, ...]
     rows: Sequence[Row | BadRow]
@@ -108,7 +108,7 @@ def read_suffix(path: Path) -> str:
     return (path.with_suffix("") if path.suffix.lower() in PACKED else path).suffix.lower()
 
 
-def read_table(path: Path, encoding: str, headless: tuple[str, ...] = (), list_column: str = "") -> Table:
+def read_table(path: Path, encoding: str, headless: tuple[str, ...] = (), list_column: str = "") -> LabelledTable:
     """`headless` names the columns of a file whose first line holds none of these names; `list_column` that of lists
     which stand in JSON without a name, empty where they are no rows."""
     if read_suffix(path) == ".json":
@@ -140,7 +140,7 @@ def read_table(path: Path, encoding: str, headless: tuple[str, ...] = (), list_c
     return _with_header(path, _split_csv(lines) if source.format == "csv" else _split_tabs(lines), headless)
 
 
-def _with_header(path: Path, records: Iterator[Cells | BadRow], headless: tuple[str, ...]) -> Table:
+def _with_header(path: Path, records: Iterator[Cells | BadRow], headless: tuple[str, ...]) -> LabelledTable:
     first = next(records, None)
     if not isinstance(first, tuple):
         reason = first.reason if first else "is blank"
@@ -162,7 +162,7 @@ def _with_header(path: Path, records: Iterator[Cells | BadRow], headless: tuple[
             rows.append(Row(number, dict(zip(columns, fields, strict=True))))
         else:
             rows.append(BadRow(number, f"has {len(fields)} field{'s' * (len(fields) > 1)} for {len(columns)} columns"))
-    return Table(path, columns, rows)
+    return LabelledTable(path, columns, rows)
 
 
 def _split_tabs(lines: Sequence[str]) -> Iterator[Cells | BadRow]:
@@ -229,7 +229,7 @@ def parse_json(path: Path, text: str) -> Any:
         raise InputError(f"{path}: not valid JSON ({error}); mend the file") from None
 
 
-def _from_objects(path: Path, values: Iterable[tuple[int, Any] | BadRow], list_column: str) -> Table:
+def _from_objects(path: Path, values: Iterable[tuple[int, Any] | BadRow], list_column: str) -> LabelledTable:
     rows: list[Row | BadRow] = []
     columns: dict[str, None] = {}
     for item in values:
@@ -244,4 +244,4 @@ def _from_objects(path: Path, values: Iterable[tuple[int, Any] | BadRow], list_c
             columns.update(dict.fromkeys(value))
         else:
             rows.append(BadRow(number, f"is a JSON {type(value).__name__}, not an object with fields"))
-    return Table(path, tuple(columns), rows)
+    return LabelledTable(path, tuple(columns), rows)

@@ -18,7 +18,7 @@ from torch import Tensor
 from electralab.errors import InputError
 from electralab.tasks import baselines, kind
 from electralab.tasks.features import NO_TARGETS, EncodedSplit, Feature, FeatureEncoder, Ids
-from electralab.tasks.table import Table
+from electralab.tasks.table import LabelledTable
 from electralab.tokens.tokenizer import Tokenizer
 
 PAIR_COLUMNS = (
@@ -55,7 +55,7 @@ class TextKind(kind.TaskKind[TE, Feature, kind.P, Tensor]):
     @abstractmethod
     def make_unlabelled(self, texts: tuple[str, ...]) -> TE: ...
 
-    def name_texts(self, table: Table, num_texts: int, label: str) -> tuple[str, ...]:
+    def name_texts(self, table: LabelledTable, num_texts: int, label: str) -> tuple[str, ...]:
         pairs = (tuple(table.find_column([name], (label,)) for name in names) for names in PAIR_COLUMNS)
         pair = next((pair for pair in pairs if all(pair)), ())
         if num_texts == 2 or (num_texts == 0 and pair and not table.find_column(["text"], (label,))):

@@ -32,7 +32,7 @@ from electralab.records.tuned import AnswerSpan, PredictionRow
 from electralab.tasks import features, kind, squad
 from electralab.tasks.features import EncodedSplit, FeatureEncoder, Ids, SpanConfig, TaskBatch
 from electralab.tasks.squad import QAExample
-from electralab.tasks.table import Columns, Row, Table
+from electralab.tasks.table import Columns, LabelledTable, Row
 from electralab.tokens.tokenizer import Tokenizer
 
 METRICS = ("f1", "exact_match")
@@ -110,18 +110,18 @@ class QuestionAnswering(kind.TaskKind[QAExample, QuestionWindow, AnswerPredictio
         task = kind.Task(self.name, "question answering", self, METRICS, num_texts=2, epochs=2, sequence_length=512)
         return (replace(task, has_impossible=True, files=kind.OWN_FILES),)
 
-    def read_table(self, path: Path, encoding: str, task: kind.Task) -> Table:
+    def read_table(self, path: Path, encoding: str, task: kind.Task) -> LabelledTable:
         return squad.read_questions(path, encoding)
 
     def is_plain_text(self, lines: Sequence[str]) -> bool:
         return False
 
-    def name_texts(self, table: Table, num_texts: int, label: str) -> tuple[str, ...]:
+    def name_texts(self, table: LabelledTable, num_texts: int, label: str) -> tuple[str, ...]:
         question = table.find_column(("question", "query"), (label,))
         context = table.find_column(("context", "passage", "paragraph", "document", "text"), (label,))
         return (question, context) if question and context else ()
 
-    def has_labels(self, table: Table, columns: Columns) -> bool:
+    def has_labels(self, table: LabelledTable, columns: Columns) -> bool:
         """A question that cannot be answered is known to have no answer."""
         return any(row.fields.get(columns.label) or _is_impossible(row) for row in table.good_rows)
 

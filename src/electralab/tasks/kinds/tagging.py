@@ -22,7 +22,7 @@ from electralab.records.tuned import ClassReport, PredictionRow
 from electralab.tasks import baselines, features, kind
 from electralab.tasks.features import IGNORED, EncodedSplit, FeatureEncoder, Ids, TaskBatch
 from electralab.tasks.kinds.classification import score_counts
-from electralab.tasks.table import UNDECODABLE, BadRow, Row, Table, is_damaged, read_lines, read_suffix
+from electralab.tasks.table import UNDECODABLE, BadRow, LabelledTable, Row, is_damaged, read_lines, read_suffix
 from electralab.tokens.tokenizer import Tokenizer
 
 WORDS = "words"
@@ -76,7 +76,7 @@ class Tagging(kind.TaskKind[TaggingExample, TaggedFeature, TaggingPrediction, Te
     def own_tasks(self) -> tuple[kind.Task, ...]:
         return (kind.Task(self.name, "labelling of words", self, METRICS, files=_FILES),)
 
-    def read_table(self, path: Path, encoding: str, task: kind.Task) -> Table:
+    def read_table(self, path: Path, encoding: str, task: kind.Task) -> LabelledTable:
         if read_suffix(path) in kind.TABLE_SUFFIXES - {".txt"}:
             return super().read_table(path, encoding, task)
         return read_conll(path, encoding)
@@ -84,7 +84,7 @@ class Tagging(kind.TaskKind[TaggingExample, TaggedFeature, TaggingPrediction, Te
     def is_plain_text(self, lines: Sequence[str]) -> bool:
         return not is_conll(lines)
 
-    def name_texts(self, table: Table, num_texts: int, label: str) -> tuple[str, ...]:
+    def name_texts(self, table: LabelledTable, num_texts: int, label: str) -> tuple[str, ...]:
         return tuple(filter(None, [table.find_column((WORDS, "tokens", "text"), (label,))]))
 
     def converter(self, reader: kind.RowReader) -> Callable[[Row], TaggingExample]:
@@ -223,7 +223,7 @@ def split_words(lengths: Sequence[int], room: int) -> Iterator[tuple[int, int]]:
     yield start, len(lengths)
 
 
-def read_conll(path: Path, encoding: str, column: int = -1) -> Table:
+def read_conll(path: Path, encoding: str, column: int = -1) -> LabelledTable:
     """A row is a sentence, its number that of its first line; tags from one column. One column: words without tags."""
     sentences: list[tuple[int, list[list[str]]]] = []
     sentence: list[list[str]] = []
@@ -245,7 +245,7 @@ def read_conll(path: Path, encoding: str, column: int = -1) -> Table:
         else:
             words = [fields[0] for fields in lines]
             rows.append(Row(number, {WORDS: words, TAGS: [f[column] for f in lines]} if has_tags else {WORDS: words}))
-    return Table(path, (WORDS, TAGS) if has_tags else (WORDS,), rows)
+    return LabelledTable(path, (WORDS, TAGS) if has_tags else (WORDS,), rows)
 
 
 def is_conll(lines: Sequence[str]) -> bool:
