@@ -77,7 +77,7 @@ class SlicedStep(TrainStep):
         super().__init__(state.model, state.optimizer, task.micro_losses)
         self._task, self._job = task, job
         self._num_workers = max(1, min(num_workers, num_slices))
-        file = None if self._num_workers == 1 else _open_memory()
+        self._file = file = None if self._num_workers == 1 else _open_memory()
         self._part = WorkerPart(state, task, num_slices, file, number=0, num_workers=self._num_workers)
         # All are started before any is waited for: each imports torch and builds its networks, which takes seconds.
         self._others: list[_WorkerProcess] = []
@@ -124,6 +124,9 @@ class SlicedStep(TrainStep):
         for worker in self._others:
             worker.close()
         self._others = []
+        if self._file is not None:  # the memory stays for as long as weights lie in it
+            os.close(self._file)
+            self._file = None
 
     def _ask(self, *message: Any) -> None:
         for worker in self._others:
