@@ -158,7 +158,7 @@ UNUSABLE = {
     "evaluate tuned --suite blimp --data blimp": "is a tuned model, which neither judges nor guesses",
     "predict begun new.csv": "let 'electra finetune' finish it",
     "show blimp": "blimp: not an artifact",
-    "show damaged": "damaged/run.json: not the identity of a run",
+    "show damaged": "damaged/run.json: not as electralab writes it",
 }
 
 
