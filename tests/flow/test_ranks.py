@@ -23,7 +23,7 @@ def start(shell: Shell, count: int, out: str, steps: int) -> subprocess.Popen[st
     return subprocess.Popen(words, cwd=shell.folder, env=environment, text=True, stdout=pipe, stderr=subprocess.STDOUT)
 
 
-SLICED = ("--batch.slices", 4, "--save-every", 2)
+SLICED = ("--batch.slices", 4, "--save-every", 20)
 
 
 def finish(process: subprocess.Popen[str]) -> str:
@@ -52,19 +52,12 @@ def test_weights_are_the_same_on_one_process_two_ranks_and_four(shell: Shell) ->
     assert state_of(shell.folder / "one", 6) == state_of(shell.folder / "two", 6) == state_of(shell.folder / "four", 6)
 
 
-def test_three_ranks_are_refused(shell: Shell) -> None:
-    process = start(shell, 3, "three", 2)
-    out, _ = process.communicate(timeout=300)
-    assert process.returncode != 0
-    assert "a step of 4 slices is shared out over 1, 2, 4 … ranks" in out
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "told to stop"])
 def test_a_run_goes_on_after_its_ranks_ended(shell: Shell, number: int) -> None:
     """One of two is killed, or both are told to stop; then one process goes on, to the same end."""
-    shell.must(*train("whole", "--steps", 40, *SLICED, "--workers", 1))
-    process = start(shell, 2, "cut", 40)
-    wait_for(shell.folder / "cut/checkpoints/step-4")
+    shell.must(*train("whole", "--steps", 200, *SLICED, "--workers", 1))
+    process = start(shell, 2, "cut", 200)
+    wait_for(shell.folder / "cut/checkpoints/step-20")
     began = time.monotonic()
     os.kill(ranks_of(process)[-1] if number == signal.SIGKILL else process.pid, number)
     out, _ = process.communicate(timeout=120)
@@ -74,5 +67,5 @@ def test_a_run_goes_on_after_its_ranks_ended(shell: Shell, number: int) -> None:
     if number == signal.SIGKILL:
         assert "rank 0: another rank ended or does not answer" in out
         assert "[rank0]: Traceback" not in out
-    shell.must(*train("cut", "--steps", 40, *SLICED, "--workers", 1))
-    assert state_of(shell.folder / "cut", 40) == state_of(shell.folder / "whole", 40)
+    shell.must(*train("cut", "--steps", 200, *SLICED, "--workers", 1))
+    assert state_of(shell.folder / "cut", 200) == state_of(shell.folder / "whole", 200)

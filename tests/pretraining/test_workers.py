@@ -11,7 +11,7 @@ import pytest
 from little_pretraining import make_request, prepare_sentences
 from torch import nn
 
-from electralab.errors import Stopped, WorkerFailed
+from electralab.errors import Stopped, UsageError, WorkerFailed
 from electralab.events import Progress, run_to_end
 from electralab.pretraining.settings import resolve_pretrain
 from electralab.pretraining.stage import PretrainRequest, pretrain
@@ -21,6 +21,7 @@ from electralab.stopping import StopSignal
 from electralab.training.checkpoint import TrainingProgress, TrainingState
 from electralab.training.loop import LossScale
 from electralab.training.optimizer import Optimizer, OptimizerConfig, group_parameters
+from electralab.training.ranks import check_ranks
 from electralab.training.workers import SlicedStep, WorkerJob
 
 SMALL = (
@@ -109,3 +110,14 @@ def test_an_error_in_a_worker_is_told(tmp_path: Path, capfd: pytest.CaptureFixtu
     with pytest.raises(WorkerFailed, match=r"worker 1 failed: InputError: .*nowhere"):
         SlicedStep(state, task, job, num_slices=2, num_workers=2)
     assert "Traceback" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(("num_ranks", "num_slices"), [(3, 4), (8, 4)])
+def test_ranks_that_cannot_share_a_step_are_refused(
+    monkeypatch: pytest.MonkeyPatch, num_ranks: int, num_slices: int
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", str(num_ranks))
+    with pytest.raises(
+        UsageError, match=rf"a step of 4 slices is shared out over 1, 2, 4 … ranks.* there are {num_ranks}"
+    ):
+        check_ranks(num_slices)
