@@ -75,8 +75,13 @@ def test_every_ability_says_what_python_says(gate: RequestGuard, little_models: 
 def test_a_text_of_unknown_tokens_is_answered_as_in_python(gate: RequestGuard, little_models: dict[str, Model]) -> None:
     pair = little_models["pair"]
     found = post(gate, "/v1/detect", {"texts": ["日本語", TEXT]}).json()["results"]
-    assert found[0] == pair.detect("日本語").to_json()
-    assert all(token["unknown"] for token in found[0]["tokens"])
+    ours: dict[str, Any] = pair.detect("日本語").to_json()
+    # In one batch with a longer text or alone: then sums differ in their last bits.
+    for token, expected in zip(found[0].pop("tokens"), ours.pop("tokens"), strict=True):
+        floats = {name: pytest.approx(value, abs=1e-6) for name, value in expected.items() if isinstance(value, float)}
+        assert token == expected | floats
+        assert token["unknown"]
+    assert found[0] == ours
     assert "holds nothing that the model's vocabulary knows" in found[0]["warning"]
     assert found[1]["warning"] is None
     embedded = post(gate, "/v1/embed", {"text": "日本語", "model": "pair"}).json()["embedding"]
