@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from little_networks import make_encoder_config
 
+from electralab import runtime
 from electralab.config import ConfigLayer, SettingsTree
 from electralab.errors import DamagedArtifact, IdentityMismatch, UsageError
 from electralab.finetuning.settings import FinetuneConfig, check_resumable, read_identity, resolve_finetune
@@ -40,6 +41,18 @@ def test_a_run_goes_on_with_the_defaults_it_began_with() -> None:
     begun: SettingsTree = {"epochs": 3.0, "min_steps": 150, "optimizer": {"learning_rate": 5e-4, "layer_decay": 0.9}}
     kept = resolve_finetune(find_task("sst2"), encoder, [], begun)
     assert (kept.min_steps, kept.optimizer.learning_rate, kept.optimizer.layer_decay) == (150, 5e-4, 0.9)
+
+
+def test_a_precision_that_was_chosen_once_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder, auto = (
+        make_encoder_config(hidden_size=128),
+        ConfigLayer("command line", {"runtime": {"precision": "auto"}}),
+    )
+    monkeypatch.setattr(runtime, "probe_precision", lambda *_: "bf16")
+    begun = resolve_finetune(find_task("sst2"), encoder, [auto]).model_dump(mode="json")
+    assert begun["runtime"]["precision"] == "bf16"
+    monkeypatch.setattr(runtime, "probe_precision", lambda *_: "fp32")
+    assert resolve_finetune(find_task("sst2"), encoder, [auto], begun).runtime.precision == "bf16"
 
 
 EPOCHS = {"rte": 10, "stsb": 10, "squad1": 2, "squad2": 2, "qa": 2}
