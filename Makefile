@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 # Workers share the cores: one thread each, or they would wait for one another.
 TOGETHER := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4
 
-.PHONY: help setup quickstart check test browser slow kill-test golden generate bench house walks lock clean
+.PHONY: help setup quickstart check test browser slow kill-test golden generate bench house mutants walks lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -78,6 +78,12 @@ bench: setup
 
 house: setup
 	@$(BIN)/python tools/house.py
+
+# Faults put into the source, and how many of them the tests notice; minutes each on a quiet machine.
+mutants: setup
+	@$(BIN)/python tools/mutants.py src/electralab/objective --tests tests/objective
+	@$(BIN)/python tools/mutants.py src/electralab/artifacts.py --tests tests/test_artifacts.py
+	@$(BIN)/python tools/mutants.py src/electralab/tasks/kinds/qa.py --tests tests/tasks/test_squad.py tests/tasks/test_qa.py
 
 walks: setup
 	@$(BIN)/python tools/walks.py

@@ -17,7 +17,7 @@ from electralab.artifacts import write_json
 from electralab.exporting.onnx_graphs import quantize, write_graph
 from electralab.model.electra import Discriminator, build_electra
 from electralab.model.folders.folder import load_network, locate_model
-from electralab.model.folders.hf_config import CONFIG, export_encoder_config
+from electralab.model.folders.hf_config import CONFIG, SpecialTokenIds, export_encoder_config
 from electralab.model.folders.native_format import GRAPH, export_own_config
 from electralab.model.settings import SIZES, GeneratorConfig, ModelConfig
 
@@ -41,7 +41,9 @@ def make_variants(network: Discriminator, folder: Path) -> dict[str, Discriminat
             write_graph(network, target / GRAPH)
         else:
             quantize(folder / "onnx" / GRAPH, target / GRAPH, "dynamic", [])
-        write_json(target / CONFIG, export_own_config(network, export_encoder_config(network.config, pad_id=0)))
+        write_json(
+            target / CONFIG, export_own_config(network, export_encoder_config(network.config, SpecialTokenIds(0)))
+        )
         graph = load_network(target)
         assert isinstance(graph, Discriminator)
         variants[name] = graph

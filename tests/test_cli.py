@@ -143,10 +143,10 @@ WRONG_WORDS = {
     "flops --table --objective mlm": "flops: --table is of the paper's runs, whatever else is given; give it alone",
     "flops --table --data d": "flops: --table is of the paper's runs, whatever else is given; give it alone",
     "flops --vocab-size 5": (
-        "flops: vocab_size: input should be greater than or equal to 64 (got 5); mend this setting"
+        "flops: vocab_size: input should be greater than or equal to 64 (got 5); correct this setting"
     ),
     "flops --sequence-length 1": (
-        "flops: sequence_length: input should be greater than or equal to 8 (got 1); mend this setting"
+        "flops: sequence_length: input should be greater than or equal to 8 (got 1); correct this setting"
     ),
     "detect m": "detect: give one of TEXT, --file PATH, or - for standard input",
 }
@@ -253,7 +253,7 @@ def test_an_ascii_terminal_gets_stand_ins_and_valid_json(tmp_path: Path) -> None
 def test_every_line_of_json_is_escaped_for_an_ascii_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii", errors="replace"))
-    monkeypatch.setattr(detecting, "detect", lambda _, texts, **__: [Detection(text=text, tokens=()) for text in texts])
+    monkeypatch.setattr(detecting, "detect", lambda texts, **_: [Detection(text=text, tokens=()) for text in texts])
     (tmp_path / "lines.txt").write_text("über\nÄpfel\nnaïve\n", encoding="utf-8")
     assert main(["detect", "model", "--file", str(tmp_path / "lines.txt"), "--lines", "--json"]) == 0
     lines = written.getvalue().decode("ascii").splitlines()
@@ -331,7 +331,7 @@ def test_text_that_ends_inside_a_character_loses_that_character_only(
     Path("a.txt").write_bytes(data)
     seen: list[str] = []
 
-    def detect(_: str, texts: list[str], **__: object) -> list[Detection]:
+    def detect(texts: list[str], **_: object) -> list[Detection]:
         seen.extend(texts)
         return [Detection(text="", tokens=())]
 

@@ -13,6 +13,7 @@ from electralab.objective.masking import APPEARANCES, MaskingConfig
 from electralab.objective.settings import PUBLISHED, ObjectiveName, Procedure, ProcedureConfig, SentenceTask
 
 PAGES = Path(__file__).parents[1] / "docs" / "objectives"
+DOCUMENTS = [*PAGES.parents[1].glob("*.md"), *PAGES.parent.rglob("*.md")]
 NAMES = (
     *get_args(ObjectiveName),
     *get_args(Procedure),
@@ -52,3 +53,19 @@ def test_a_published_model_has_a_page_of_its_own_with_its_command(name: str) -> 
 def test_the_index_names_every_page_and_no_other() -> None:
     linked = set(re.findall(r"\]\((\w[\w-]*\.md)\)", (PAGES / "README.md").read_text(encoding="utf-8")))
     assert linked == {path.name for path in PAGES.glob("*.md")} - {"README.md"}
+
+
+def slug(heading: str) -> str:
+    """The anchor that GitHub gives a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_to_files_and_headings_that_exist(path: Path) -> None:
+    for target in re.findall(r"\]\((?!http)([^)\s]+)\)", path.read_text(encoding="utf-8")):
+        file, _, anchor = target.partition("#")
+        page = path.parent / file if file else path
+        assert page.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+            assert anchor in map(slug, headings), target

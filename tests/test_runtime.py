@@ -8,15 +8,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from electralab.errors import UsageError
 from electralab.runtime import (
     RuntimeConfig,
     choose_device,
+    choose_worker_threads,
+    choose_workers,
     default_threads,
     describe_environment,
     name_command,
     probe_precision,
+    spread,
 )
 
 
@@ -27,20 +31,14 @@ def test_quota_of_a_container_limits_the_threads(
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: set(range(64)))
     (tmp_path / "cpu.max").write_text(quota + "\n")
     assert default_threads(tmp_path / "cpu.max") == cores
-
-
-def test_affinity_limits_the_threads_without_a_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {3, 5, 7})
-    assert default_threads(tmp_path / "absent") == 3
+    assert default_threads(tmp_path / "absent") == 3  # without a quota affinity is the limit
 
 
 @pytest.mark.parametrize("name", ["nonsense", "meta", "cuda:99"])
 def test_device_that_cannot_compute_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match=rf"^runtime.device: '{name}' cannot be used here \(.+\); try 'cpu'$"):
         choose_device(name)
-
-
-def test_cpu_is_always_there() -> None:
     assert choose_device("cpu").type == "cpu"
 
 
@@ -96,8 +94,8 @@ def test_threads_wait_passively_before_torch_is_loaded(used: str) -> None:
     ("name", "value"), [("OMP_WAIT_POLICY", "active"), ("GOMP_SPINCOUNT", "20000"), ("KMP_BLOCKTIME", "200")]
 )
 def test_a_users_own_way_of_waiting_wins(name: str, value: str) -> None:
-    told = run_without_a_policy(PYTHON + "print(electralab.runtime.describe_waiting())", **{name: value})
-    assert told == f"{name}={value}\n"
+    said = "print(electralab.runtime.describe_waiting(), electralab.runtime.describe_environment(2)['thread_waiting'])"
+    assert run_without_a_policy(PYTHON + said, **{name: value}) == f"{name}={value} {name}={value}\n"
 
 
 def test_torch_loaded_first_is_one_warning_that_names_the_variable() -> None:
@@ -115,12 +113,6 @@ print(electralab.runtime.describe_waiting())
 def test_one_thread_has_nobody_to_wait_for() -> None:
     program = "warnings.simplefilter('error')\nimport torch, electralab\nelectralab.flops\nprint('quiet')"
     assert run_without_a_policy(program, OMP_NUM_THREADS="1") == "quiet\n"
-
-
-def test_environment_says_how_threads_wait() -> None:
-    program = "import electralab\nelectralab.flops\nfrom electralab.runtime import describe_environment\n"
-    told = run_without_a_policy(program + "print(describe_environment(2)['thread_waiting'])")
-    assert told == "OMP_WAIT_POLICY=passive\n"
 
 
 def write_script(folder: Path) -> Path:
@@ -164,8 +156,6 @@ def test_without_a_script_the_module_is_named(tmp_path: Path, monkeypatch: pytes
 
 
 def test_probe_chooses_what_is_faster_at_these_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
     device = torch.device("cpu")
     real = torch.nn.functional.linear
 
@@ -183,3 +173,32 @@ def test_probe_chooses_what_is_faster_at_these_shapes(monkeypatch: pytest.Monkey
         assert RuntimeConfig(precision="auto").settle(None, (8, 8, 8)).precision == chosen
     assert RuntimeConfig(precision="auto").settle({"runtime": {"precision": "fp16"}}, (8, 8, 8)).precision == "fp16"
     assert RuntimeConfig(precision="bf16").settle({"runtime": {"precision": "fp16"}}, (8, 8, 8)).precision == "bf16"
+
+
+@pytest.mark.parametrize(
+    ("slices", "product", "threads", "num_workers"),
+    [
+        (8, (2048, 256, 1024), 2, 8),
+        (8, (512, 128, 512), 1, 8),
+        (2, (8192, 768, 3072), 8, 2),
+        (32, (8192, 768, 3072), 1, 16),
+    ],
+    ids=["spare cores", "small products", "few slices", "many slices"],
+)
+def test_spare_cores_become_threads_where_products_are_large(
+    monkeypatch: pytest.MonkeyPatch, slices: int, product: tuple[int, int, int], threads: int, num_workers: int
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "16")
+    assert choose_worker_threads(slices, product) == threads
+    assert choose_workers(0, slices, threads, torch.device("cpu")) == num_workers
+    assert choose_workers(3, slices, threads, torch.device("cpu")) == min(3, slices)
+    assert choose_workers(0, slices, threads, torch.device("cuda")) == 1
+
+
+def test_what_is_spread_over_threads_comes_in_order_with_the_same_bits() -> None:
+    rows = torch.randn(40, 64, 64)
+    alone = spread(lambda row: row @ row.T, list(rows), 1)
+    together = spread(lambda row: row @ row.T, list(rows), 4)
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(alone, together, strict=True))
+    with pytest.raises(ZeroDivisionError):
+        spread(lambda number: 1 / number, [1, 0, 2], 2)

@@ -14,9 +14,9 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import electralab
 from electralab.config import Settings
+from electralab.shell.call import SETTING_DEFAULTS
 from electralab.shell.cli import build_parser
 from electralab.shell.commands import list_verbs, load_command, python_name
-from electralab.shell.parser import SETTING_DEFAULTS
 
 
 def find_defaults() -> dict[str, dict[str, dict[str, Any]]]:

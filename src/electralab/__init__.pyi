@@ -4,6 +4,7 @@ from pathlib import Path
 
 from electralab.serving.model import Model
 from electralab.shell.commands.analyze import analyze as analyze
+from electralab.shell.commands.calibrate import calibrate as calibrate
 from electralab.shell.commands.claims import claims as claims
 from electralab.shell.commands.compress import compress as compress
 from electralab.shell.commands.detect import detect as detect
@@ -13,6 +14,7 @@ from electralab.shell.commands.finetune import finetune as finetune
 from electralab.shell.commands.flops import flops as flops
 from electralab.shell.commands.glue import glue as glue
 from electralab.shell.commands.import_model import import_model as import_model
+from electralab.shell.commands.plan import plan as plan
 from electralab.shell.commands.predict import predict as predict
 from electralab.shell.commands.prepare import prepare as prepare
 from electralab.shell.commands.pretrain import pretrain as pretrain

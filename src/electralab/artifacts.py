@@ -106,16 +106,18 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def write_file(path: Path, content: str | bytes) -> None:
+def write_file(path: Path, content: str | bytes, *, temporary: Path | None = None) -> None:
     """Replace a file as a whole: a reader, or a crash, sees the old content or the new, never a part.
 
+    `temporary`: where it is written first, if another process may write the same file at the same time.
     A file name that is not UTF-8 is lone surrogates to Python; each is written as JSON escapes it (\\udcff), so that
     what is read back from JSON is the same name.
     """
     data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
-    temporary = _temporary(path)
+    temporary = temporary or _temporary(path)
     with storage_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        for place in (path, temporary):
+            place.parent.mkdir(parents=True, exist_ok=True)
         try:
             with temporary.open("wb") as file:
                 file.write(data)
@@ -128,11 +130,11 @@ def write_file(path: Path, content: str | bytes) -> None:
         _sync(path.parent)
 
 
-def write_json(path: Path, value: Any) -> None:
-    write_file(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+def write_json(path: Path, value: Any, *, temporary: Path | None = None) -> None:
+    write_file(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n", temporary=temporary)
 
 
-def read_json(path: Path, remedy: str = "mend or replace the file") -> Any:
+def read_json(path: Path, remedy: str = "correct or replace the file") -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -303,8 +305,11 @@ _held: set[int] = set()
 
 
 @contextmanager
-def lock_folder(folder: Path) -> Iterator[None]:
-    """Hold the folder for this process; the lock dies with the process, so a killed run leaves none behind."""
+def lock_folder(folder: Path, *, shared: bool = False) -> Iterator[None]:
+    """Hold the folder for this process; the lock dies with the process, so a killed run leaves none behind.
+
+    `shared`: together with others that share it, but with nobody who holds it alone.
+    """
     _release_in_forked_children()
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -313,7 +318,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
     try:
         with storage_errors(folder):
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
             except BlockingIOError:
                 holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
                 raise FolderInUse(f"{folder}: in use by {holder}; wait for it, or choose another --out") from None

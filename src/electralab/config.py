@@ -58,7 +58,7 @@ def read_toml(path: Path) -> ConfigLayer:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); give another file") from None
     except (ValueError, RecursionError) as error:  # ValueError also for an integer of too many digits
-        raise InputError(f"{path}: not valid TOML ({error}); mend the file") from None
+        raise InputError(f"{path}: not valid TOML ({error}); correct the file") from None
 
 
 def list_bundled(folder: str) -> list[str]:
@@ -206,7 +206,7 @@ def _explain(kind: type[Settings], error: ErrorDetails, layers: Sequence[ConfigL
     got = "" if isinstance(given, dict) else f" (got {given!r})"
     # Of a word that is not among those that would do, the nearest of them.
     expected = error["ctx"].get("expected", "") if problem == "literal_error" else ""
-    hint = suggest(str(given), re.findall(r"'([^']*)'", expected), "mend this setting")
+    hint = suggest(str(given), re.findall(r"'([^']*)'", expected), "correct this setting")
     return f"{where}: {name}: {message}{got}; {hint}"
 
 

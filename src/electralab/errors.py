@@ -91,7 +91,7 @@ class StudyFailed(ElectraError):
 class Stopped(BaseException):
     """Raised where work was abandoned on a signal; a BaseException so that no handler of failures swallows it."""
 
-    def __init__(self, signal_number: int, left: str = "the same command goes on from here") -> None:
+    def __init__(self, signal_number: int, left: str = "the same command continues from here") -> None:
         """`left`: what the user finds, and what to do."""
         super().__init__(f"stopped by signal {signal_number}")
         self.status = 128 + signal_number

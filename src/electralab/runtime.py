@@ -10,11 +10,12 @@ import shutil
 import sys
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from pydantic import JsonValue
 
@@ -26,10 +27,16 @@ if TYPE_CHECKING:
     import torch
 
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
+Item = TypeVar("Item")
+Output = TypeVar("Output")
 
 # Any of these is the user's own word on how OpenMP's threads wait: GCC's runtime (Linux) reads the first two, LLVM's
 # (macOS) the first and the last.
 _WAIT_VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
+
+
+# FLOPs, about ten milliseconds of one core: a product that is worth sharing out to the threads of a worker.
+_SHARED_PRODUCT = 1e9
 
 
 class RuntimeConfig(Settings):
@@ -84,10 +91,55 @@ def default_threads(cpu_quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
     return cores
 
 
-def default_workers(slices: int) -> int:
-    """A worker for each core, as far as there are slices for them; OMP_NUM_THREADS is the user's word on the cores."""
+def cache_dir() -> Path:
+    """Where this user's programs keep what they can get again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "electralab"
+
+
+def find_memory() -> int:
+    """Bytes of this machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def count_cores() -> int:
+    """For workers to be shared out to; OMP_NUM_THREADS, where it is set, is the user's word on how many there are."""
     stated = os.environ.get("OMP_NUM_THREADS", "")
-    return min(slices, int(stated) if stated.isdigit() and int(stated) else default_threads())
+    return int(stated) if stated.isdigit() and int(stated) else default_threads()
+
+
+def choose_workers(asked: int, slices: int, threads: int, device: "torch.device") -> int:
+    """As many as asked for, or (0) as there are cores for their threads; no more than there are slices for.
+
+    An accelerator does the slices one after the other: its workers would only wait for each other.
+    """
+    return min(slices, asked or max(1, count_cores() // threads)) if device.type == "cpu" else 1
+
+
+def choose_worker_threads(slices: int, shape: tuple[int, int, int]) -> int:
+    """Of each worker of a new run: one, or a share of the cores that are more than the slices.
+
+    Only where the products of a slice (rows, inputs, outputs) are so large that threads need not wait for each other
+    most of the time. A step that is not cut has all cores for its threads.
+    """
+    if slices == 1:
+        return default_threads()
+    rows, inputs, outputs = shape
+    return max(1, count_cores() // slices) if 2 * rows * inputs * outputs >= _SHARED_PRODUCT else 1
+
+
+def spread(compute: Callable[[Item], Output], items: Sequence[Item], workers: int) -> list[Output]:
+    """What is computed of each item, in order, by so many threads of Python, which are inside torch most of the time.
+
+    An item is computed whole by one of them, each with as many threads inside its operations as this one has: the bits
+    are those of one after the other. Whether gradients are wanted is for `compute` to say, in its own thread.
+    """
+    if min(workers, len(items)) < 2:
+        return [compute(item) for item in items]
+    import torch
+
+    initial = (torch.set_num_threads, (torch.get_num_threads(),))
+    with ThreadPoolExecutor(min(workers, len(items)), "evaluation", *initial) as pool:
+        return list(pool.map(compute, items))
 
 
 def find_rank() -> tuple[int, int]:
@@ -95,9 +147,16 @@ def find_rank() -> tuple[int, int]:
     return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def find_local_rank() -> int:
+    """This process's number among those of its host: the accelerator that is its own."""
+    return int(os.environ.get("LOCAL_RANK", "0"))
+
+
 def child_environment(threads: int) -> dict[str, str]:
     """For a process that computes for this one: the same modules, and threads of its own number."""
-    return {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    path = os.pathsep.join(filter(None, sys.path))
+    counts = dict.fromkeys(("OMP_NUM_THREADS", "RAYON_NUM_THREADS"), str(threads))  # torch's, and those of tokenizers
+    return {**os.environ, **counts, "PYTHONPATH": path}
 
 
 def wait_passively() -> None:

@@ -7,7 +7,7 @@ import torch
 from little_analysis import save_one, save_two
 from little_models import LENGTH, TOKENIZER, build_pair
 
-from electralab.analysis.model import load_analysis_model, name_models, reinitialise, slug
+from electralab.analysis.data import load_analysis_model, name_models, reinitialise, slug
 from electralab.errors import InputError, UsageError
 from electralab.model.flops import count_masked, generator_flops, step_flops
 from electralab.model.folders.folder import load_any, save_network

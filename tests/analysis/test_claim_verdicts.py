@@ -5,7 +5,7 @@ from math import hypot, nan
 import pytest
 from scipy.stats import ttest_ind
 
-from electralab.analysis.claims.verdicts import all_of, compare, is_above, is_below, pool, subtract
+from electralab.analysis.claims.rules import all_of, compare, is_above, is_below, pool, subtract
 from electralab.statistics import Interval
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from little_analysis import draws, save_one
 
+from electralab.analysis.data import load_analysis_model
 from electralab.analysis.finding import Resampler
 from electralab.analysis.measures import contextuality
 from electralab.analysis.measures.geometry import anisotropy
-from electralab.analysis.model import load_analysis_model
 from electralab.analysis.outputs import TokenStates
 from electralab.errors import InputError
 from electralab.tokens.tokenizer import TokenizerConfig

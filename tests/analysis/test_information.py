@@ -12,10 +12,9 @@ from little_analysis import draws
 from little_runs import write_text
 
 import electralab
-from electralab.analysis.data import AnalysisSettings, load_analysis_data
+from electralab.analysis.data import AnalysisSettings, load_analysis_data, load_analysis_model
 from electralab.analysis.finding import Finding, Resampler
 from electralab.analysis.measures import information
-from electralab.analysis.model import load_analysis_model
 from electralab.display import Display
 from electralab.statistics import Interval, expanded_tail
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from little_analysis import draws
 
-from electralab.analysis import arrays, finding, measures, model
+from electralab.analysis import arrays, data, finding, measures
 from electralab.analysis.claims.rules import list_claims
 from electralab.analysis.measures import (
     Measure,
@@ -44,7 +44,7 @@ def test_the_examples_of_a_measure_are_true(measure: Measure) -> None:
     assert results.attempted > 0, "show one estimator at work, on numbers that can be checked by eye"
 
 
-@pytest.mark.parametrize("module", [arrays, finding, model], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [arrays, data, finding], ids=lambda module: module.__name__)
 def test_examples_are_true(module: object) -> None:
     results = doctest.testmod(module)  # type: ignore[arg-type]
     assert (results.failed, results.attempted > 0) == (0, True)

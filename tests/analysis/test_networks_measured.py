@@ -11,11 +11,16 @@ from little_models import TEXT, TOKENIZER, build_pair, save_pair
 from little_tuned import make_tuned
 from test_scaling import write_run
 
-from electralab.analysis.data import AnalysisSettings, load_analysis_data
+from electralab.analysis.data import (
+    AnalysisModel,
+    AnalysisSettings,
+    load_analysis_data,
+    load_analysis_model,
+    reinitialise,
+)
 from electralab.analysis.finding import Finding, Skipped
 from electralab.analysis.measures import list_measures
 from electralab.analysis.measures.replacements import HARDENING, tag_tokens
-from electralab.analysis.model import AnalysisModel, load_analysis_model, reinitialise
 from electralab.analysis.probe_sets import TaggedSentence
 from electralab.events import run_to_end
 from electralab.finetuning.task_model import predict_examples, save_model

@@ -153,14 +153,14 @@ def test_tagged_columns_of_other_widths(
             *(probe_sets.read_pairs, "source,target\nI go.,I went.\nI see.,\n"),
             "line 3: has no text in 'target'; fill it in, or leave the line out",
         ),
-        (probe_sets.read_pairs, "source,target\nI go.\n", "line 2: has 1 field for 2 columns; mend it"),
+        (probe_sets.read_pairs, "source,target\nI go.\n", "line 2: has 1 field for 2 columns; correct it"),
         (probe_sets.read_pairs, "source,target\n", "holds nothing to read; give at least one row"),
         (
             *(probe_sets.read_analogies, "a,b,c,e\nx,y,z,w\n"),
             "no column named 'd' among 'a', 'b', 'c', 'e'; name the columns a, b, c, d",
         ),
         (probe_sets.read_tagged, "Anna\nleft\n", "holds words without tags; give a word and its tag on each line"),
-        (probe_sets.read_tagged, "Anna PROPN\nleft\n", "line 2: holds the word 'left' without a tag; mend it"),
+        (probe_sets.read_tagged, "Anna PROPN\nleft\n", "line 2: holds the word 'left' without a tag; correct it"),
         (
             *(probe_sets.read_tagged, "1 Anna _ PROPN\n2 left _ VERB\n"),
             "numbers stand where words should (CoNLL-U?); give the word first and its tag last",

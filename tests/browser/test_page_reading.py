@@ -159,7 +159,7 @@ def test_the_threshold_decides_what_is_underlined_and_counted(page: "Page", serv
         wait_until(page, f"document.querySelectorAll('.over:not(.relative)').length === {above}")
         # Where none passes, those that stand out are underlined with dots, and told apart from such as pass.
         assert (page.locator(".relative").count() > 0) == (above == 0)
-        assert page.get_by_text("These stand out of this text").is_visible() == (above == 0)
+        assert page.get_by_text("These stand out in this text").is_visible() == (above == 0)
         assert page.locator("#threshold-value").inner_text() == f"{percent}%"
     assert page.locator(".over").evaluate_all(
         "(all) => all.every((one) => getComputedStyle(one).textDecorationLine === 'underline')"

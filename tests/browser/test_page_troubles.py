@@ -85,11 +85,11 @@ def test_a_server_with_keys_is_given_one_that_ends_with_the_session(browser: "Br
         page.locator("#text").fill("the cat sat")
         field.fill("schlüssel")
         field.press("Enter")
-        page.get_by_text("That is no key").wait_for()
+        page.get_by_text("That is not a key").wait_for()
         # Another request that lacks a key does not talk over it.
         page.locator("#text").fill("the cat sat on")
         page.wait_for_timeout(1500)
-        assert page.get_by_text("That is no key").is_visible()
+        assert page.get_by_text("That is not a key").is_visible()
         field.fill("wrong")
         field.press("Enter")
         page.get_by_text("That key was not accepted").wait_for()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from little_compression import make_run, open_pair, open_task
 from torch import Tensor
 
-from electralab.compression.pruning import _STEP, Importance, RecoveryTask, choose_kept, measure_importance, recover
+from electralab.compression.pruning import _STEP, RecoveryTask, choose_kept, measure_importance, recover
 from electralab.compression.settings import ImportanceConfig, RecoveryConfig
 from electralab.compression.task import CompressionTask, Network
 from electralab.errors import Stopped
@@ -21,18 +21,19 @@ from electralab.events import Progress
 from electralab.model.encoder import EncoderLayer
 from electralab.model.task_model import HeadConfig, SpanLogits
 from electralab.model.weight_transfer import PrunedLayer, prune
+from electralab.records.compression import ImportanceRecord
 from electralab.stopping import StopSignal
 from electralab.tasks.features import TaskBatch, soft_binary_cross_entropy, soft_cross_entropy
 from electralab.tasks.kinds import KINDS
 
 
-def measure(task: CompressionTask, rows: int, batch_size: int) -> Importance:
+def measure(task: CompressionTask, rows: int, batch_size: int) -> ImportanceRecord:
     steps = measure_importance(task, ImportanceConfig(rows=rows, batch_size=batch_size))
     while True:
         try:
             next(steps)
         except StopIteration as end:
-            found: Importance = end.value
+            found: ImportanceRecord = end.value
             return found
 
 
@@ -81,16 +82,12 @@ def test_a_head_that_writes_nothing_has_no_importance(tmp_path: Path) -> None:
         layer.feedforward.down.weight[:, 5] = 0.0
     found = measure(task, rows=4, batch_size=4)
     assert found.heads[1][0] == 0.0 < found.heads[1][1]
-    assert list(np.flatnonzero(found.neurons[1] == 0)) == [5]
-
-
-def make_importance(heads: list[list[float]], neurons: list[list[float]]) -> Importance:
-    return Importance([np.array(of) for of in heads], [np.array(of) for of in neurons])
+    assert list(np.flatnonzero(np.array(found.neurons[1]) == 0)) == [5]
 
 
 def test_the_least_important_of_all_layers_go() -> None:
     """A third of six heads: 1 and 2. Of six neurons: 10 and 20."""
-    importance = make_importance([[3, 1, 5], [9, 2, 4]], [[30, 10, 50], [90, 20, 40]])
+    importance = ImportanceRecord(heads=[[3, 1, 5], [9, 2, 4]], neurons=[[30, 10, 50], [90, 20, 40]])
     assert choose_kept(importance, 1 / 3, drop_layers=0) == [
         PrunedLayer(0, (0, 2), (0, 2)),
         PrunedLayer(1, (0, 2), (0, 2)),
@@ -98,12 +95,12 @@ def test_the_least_important_of_all_layers_go() -> None:
 
 
 def test_a_layer_keeps_its_best_however_little_it_is_worth() -> None:
-    importance = make_importance([[1, 2], [8, 9]], [[1, 2], [8, 9]])
+    importance = ImportanceRecord(heads=[[1, 2], [8, 9]], neurons=[[1, 2], [8, 9]])
     assert choose_kept(importance, 0.9, drop_layers=0) == [PrunedLayer(0, (1,), (1,)), PrunedLayer(1, (1,), (1,))]
 
 
 def test_the_least_important_layer_goes_but_never_the_first() -> None:
-    importance = make_importance([[1], [9], [2], [5]], [[1], [9], [2], [5]])
+    importance = ImportanceRecord(heads=[[1], [9], [2], [5]], neurons=[[1], [9], [2], [5]])
     kept = choose_kept(importance, 0.1, drop_layers=2)
     assert [layer.index for layer in kept] == [0, 1]
 
@@ -111,7 +108,7 @@ def test_the_least_important_layer_goes_but_never_the_first() -> None:
 @given(st.floats(0.01, 0.99), st.integers(0, 2), st.integers(0, 10**6))
 def test_so_many_go_as_were_asked_for(share: float, drop: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    importance = Importance([rng.random(4) for _ in range(3)], [rng.random(10) for _ in range(3)])
+    importance = ImportanceRecord(heads=rng.random((3, 4)).tolist(), neurons=rng.random((3, 10)).tolist())
     kept = choose_kept(importance, share, drop)
     assert len(kept) == 3 - drop
     for parts, size in (([layer.heads for layer in kept], 4), ([layer.neurons for layer in kept], 10)):
@@ -126,7 +123,7 @@ def test_importance_does_not_depend_on_the_neighbours(tmp_path: Path, batch_size
     task = open_task(*make_run(tmp_path))
     alone, together = measure(task, rows=6, batch_size=6), measure(task, rows=6, batch_size=batch_size)
     for part, same in zip(alone.heads + alone.neurons, together.heads + together.neurons, strict=True):
-        np.testing.assert_allclose(part.sum(), same.sum(), rtol=1e-4)
+        np.testing.assert_allclose(np.sum(part), np.sum(same), rtol=1e-4)
 
 
 KEPT = [PrunedLayer(at, (1,), tuple(range(0, 32, 3))) for at in range(2)]

@@ -7,13 +7,14 @@ import torch
 from little_models import build_pair
 
 from electralab.compression import tradeoff
-from electralab.compression.tradeoff import VariantMeasurement, compute_tradeoff, select_variant, time_networks
-from electralab.records.compression import KeptParts, NoiseFloor, TradeoffPoint
+from electralab.compression.tradeoff import compute_tradeoff, select_variant, time_networks
+from electralab.records.compression import KeptParts, NoiseFloor, TradeoffPoint, VariantMeasurement
 
 
 def measured(name: str, single: float, batch: float, score: float) -> VariantMeasurement:
     kept = KeptParts(layers=2, heads=4, neurons=64)
-    return VariantMeasurement(name, 100, 10, milliseconds={"1": single, "32": batch}, score=score, kept=kept)
+    times = {"1": single, "32": batch}
+    return VariantMeasurement(name=name, bytes=100, parameters=10, milliseconds=times, score=score, kept=kept)
 
 
 def make_points(batch: int = 1) -> list[TradeoffPoint]:

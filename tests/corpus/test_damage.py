@@ -6,7 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from electralab.corpus.damage import DAMAGE_KINDS, DamageKind, count_words, damage_text, exchange, misread, misspell
+from electralab.corpus.damage import (
+    DAMAGE_KINDS,
+    PLANTED_KINDS,
+    DamageKind,
+    PlantedKind,
+    WordCounts,
+    count_words,
+    damage_text,
+    exchange,
+    mishear,
+    misread,
+    misspell,
+    plant_damage,
+)
 
 TEXT = "The harbour was calm, and the old sailors were mending their nets beside the lighthouse."
 kinds = pytest.mark.parametrize("kind", DAMAGE_KINDS)
@@ -85,3 +98,51 @@ def test_swapped_words_come_from_the_text_and_keep_the_capital() -> None:
     words = ["house", "Tree"]
     assert {exchange("Garden", words, Random(seed)) for seed in range(20)} == {"House", "Tree"}
     assert {exchange("garden", words, Random(seed)) for seed in range(20)} == {"house", "tree"}
+
+
+def test_letters_that_sound_alike_are_taken_for_each_other() -> None:
+    seen = {mishear("receive", Random(seed)) for seed in range(100)}
+    assert {"recieve", "reseive"} <= seen
+    assert {mishear("ação", Random(seed)) for seed in range(60)} >= {"asão", "assão", "açam"}
+    assert all(word.isascii() for word in seen)  # accents are lost and never added
+    assert mishear("qqq", Random(0)) == "qqq"
+
+
+@pytest.mark.parametrize("kind", PLANTED_KINDS)
+@given(
+    text=st.text(st.sampled_from("abc dEF,.\né한국漢字0"), max_size=80), share=st.floats(0, 1), seed=st.integers(0, 99)
+)
+def test_undoing_planted_damage_gives_the_text_back(kind: PlantedKind, text: str, share: float, seed: int) -> None:
+    planted = plant_damage(text, [kind], share, Random(seed), WordCounts([text, TEXT]))
+    restored = planted.text
+    for damage in reversed(planted.damages):
+        assert damage.damaged.lower() != damage.original.lower()
+        restored = restored[: damage.start] + damage.original + restored[damage.end :]
+    assert restored == text
+
+
+def test_wrong_words_are_about_as_long_and_as_frequent() -> None:
+    frequent = [f"{first}{second}our" for first in "bcdfgh" for second in "aeiou"]
+    rare = [f"{first}{second}ish" for first in "bcdfgh" for second in "aeiou"]
+    counts = WordCounts([" ".join(frequent * 50 + rare * 2)])
+    assert all(counts.choose_word("huour", Random(seed)) in frequent for seed in range(50))
+    assert all(counts.choose_word("baish", Random(seed)) in rare for seed in range(50))
+
+
+def test_wrong_forms_begin_like_the_word() -> None:
+    counts = WordCounts(["start starts started starting startle stability stand " * 2])
+    seen = {counts.choose_form("starts", Random(seed)) for seed in range(50)}
+    assert seen == {"start", "started", "startle"}
+    assert counts.choose_form("harbour", Random(0)) == "harbour"
+    assert counts.spoil("Start", "form", Random(0))[0] == "S"
+
+
+def test_korean_is_damaged_letter_by_letter_of_its_syllables() -> None:
+    counts = WordCounts([SCRIPTS["한국어"] * 2])
+    assert "게발" in {counts.spoil("개발", "sound", Random(seed)) for seed in range(100)}
+    assert "만주당" in {counts.spoil("민주당", "ocr", Random(seed)) for seed in range(200)}
+    kinds: list[PlantedKind] = ["typo", "sound", "ocr"]
+    for kind in kinds:
+        seen = {counts.spoil("대통령", kind, Random(seed)) for seed in range(50)}
+        assert len(seen) > 5
+        assert all("가" <= letter <= "힣" for word in seen for letter in word)

@@ -93,14 +93,6 @@ def test_a_byte_order_mark_decides_the_encoding(tmp_path: Path, encoding: str) -
         assert read(write(tmp_path / "b.txt", "한국어 é".encode(f"{encoding}-le")), encoding=encoding) == ["한국어 é"]
 
 
-@pytest.mark.parametrize("line", ["9" * 5000, '{"id": ' + "9" * 5000 + ', "text": "a"}', "[" * 100_000, '{"text": '])
-@pytest.mark.parametrize("symbols", [False, True])
-def test_a_line_that_python_cannot_read_as_json_is_named(tmp_path: Path, line: str, symbols: bool) -> None:
-    path = write(tmp_path / "a.jsonl", ('["fine"]' if symbols else '"fine"') + f"\n{line}\n")
-    with pytest.raises(InputError, match=r"a\.jsonl: line 2 is not JSON \(.*\); mend or remove the line"):
-        read(path, symbols=symbols)
-
-
 def test_only_the_document_with_the_bad_bytes_is_undecodable(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", b"good\n\nb\xff\xfed\n\nalso good")
     assert read(path) == ["good", DecodeError(b"b\xff\xfed"), "also good"]
@@ -132,6 +124,9 @@ def test_no_text_is_lost_wherever_the_blocks_end(documents: list[str]) -> None:
         assert [group.decode().strip("\n") for group in groups] == documents
 
 
+NO_JSON = ("9" * 5000, '{"id": ' + "9" * 5000 + ', "text": "a"}', "[" * 100_000, '{"text": ')
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -140,6 +135,10 @@ def test_no_text_is_lost_wherever_the_blocks_end(documents: list[str]) -> None:
         ("a.csv", "id,body\n1,x\n", r"has no column 'text' \(it has 'id', 'body'\); choose it with --field"),
         ("a.csv", 'text\n"never closed\n', "not valid CSV"),
         ("a.parquet", "not parquet at all", "not a Parquet file"),
+        *(
+            ("a.jsonl", f'"fine"\n{line}\n', r"a\.jsonl: line 2 is not JSON \(.*\); correct or remove")
+            for line in NO_JSON
+        ),
     ],
 )
 def test_wrong_content_is_one_sentence_with_file_and_place(
@@ -149,18 +148,12 @@ def test_wrong_content_is_one_sentence_with_file_and_place(
         read(write(tmp_path / name, content))
 
 
-def test_symbols_are_lists_of_strings_or_integers(tmp_path: Path) -> None:
+def test_symbols_are_lists_of_strings_or_integers_and_what_is_none_is_named_with_its_line(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", '["GET /a", 7]\n\n{"symbols": ["x"], "label": 1}\n')
     assert read(path, symbols=True) == [("GET /a", "7"), ("x",)]
-
-
-@pytest.mark.parametrize("line", ["[1.5]", "[true]", '[""]', '[["a"]]', '"text"', "{}"])
-def test_what_is_no_symbol_is_named_with_its_line(tmp_path: Path, line: str) -> None:
-    with pytest.raises(InputError, match=r"a\.jsonl: line 2 "):
-        read(write(tmp_path / "a.jsonl", f'["fine"]\n{line}\n'), symbols=True)
-
-
-def test_an_unknown_encoding_is_refused_before_reading() -> None:
+    for line in ("[1.5]", "[true]", '[""]', '[["a"]]', '"text"', "{}", *NO_JSON):
+        with pytest.raises(InputError, match=r"a\.jsonl: line 2 "):
+            read(write(tmp_path / "a.jsonl", f'["fine"]\n{line}\n'), symbols=True)
     with pytest.raises(ValueError, match="no such encoding"):
         ReadingConfig(encoding="utf-9")
 

@@ -8,9 +8,14 @@ import pytest
 from little_models import TEXT, TOKENIZER, build_pair, finish, run, save_pair
 
 from electralab.errors import InputError, UsageError
-from electralab.evaluation.context import EvalContext
+from electralab.evaluation.context import (
+    EvalContext,
+    StatesConfig,
+    encode_sentences,
+    load_frozen_encoder,
+    pooled_states,
+)
 from electralab.evaluation.probes import LinearProbe, ProbeConfig, ProbeData, find_cosines, join_pair
-from electralab.evaluation.states import StatesConfig, encode_sentences, load_frozen_encoder, pooled_states
 
 WORDS = TEXT.split()
 QUICK = ProbeConfig(strengths=(0.1,))

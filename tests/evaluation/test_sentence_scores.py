@@ -14,10 +14,9 @@ from little_models import LENGTH, TEXT, TOKENIZER, build_pair, finish, make_subj
 
 from electralab.errors import InputError
 from electralab.evaluation.blimp import Scoring, SentenceScores, choose_scoring, score_sentences
-from electralab.evaluation.context import EvalContext, load_eval_model
-from electralab.evaluation.states import encode_sentences
+from electralab.evaluation.context import EvalContext, encode_sentences, load_eval_model
 from electralab.model.electra import CopyMLM, Discriminator, Generator, TokenModel, TwoStream, TwoTower
-from electralab.model.folders.folder import locate_encoder, locate_networks, save_network, save_task_model
+from electralab.model.folders.folder import locate_encoder, locate_networks, save_network
 from electralab.model.task_model import HeadConfig, build_task_model
 from electralab.model.weights import init_weights
 from electralab.serving.model import Model
@@ -241,7 +240,7 @@ def test_a_tuned_causal_model_is_no_subject(tmp_path: Path) -> None:
     head = HeadConfig(kind="classify", labels=("no", "yes"), pooling="last")
     target = tmp_path / "export" / "model"
     target.mkdir(parents=True)
-    save_task_model(target, build_task_model(CAUSAL.encoder, head, seed=1), pad_id=0, cls_id=2, sep_id=3)
+    save_network(target, build_task_model(CAUSAL.encoder, head, seed=1), pad_id=0, cls_id=2, sep_id=3)
     TOKENIZER.save(target)
     with pytest.raises(InputError, match="is a tuned model, which neither judges nor guesses tokens"):
         load_eval_model(tmp_path, CPU)

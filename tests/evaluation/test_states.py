@@ -8,15 +8,7 @@ import torch
 from little_models import LENGTH, TOKENIZER, build_pair, finish, save_pair
 
 from electralab.errors import InputError
-from electralab.evaluation.context import EvalContext
-from electralab.evaluation.states import (
-    FrozenEncoder,
-    StatesConfig,
-    encode_sentences,
-    load_frozen_encoder,
-    pooled_states,
-    token_states,
-)
+from electralab.evaluation import context
 from electralab.model.encoder import Encoder
 from electralab.model.task_model import Pooling
 
@@ -24,8 +16,8 @@ TEXTS = ["the cat sat", "", "dogs sit near the logs", "the cat sat", "a mat"]
 
 
 @pytest.fixture(scope="module")
-def frozen() -> FrozenEncoder:
-    return FrozenEncoder(build_pair().discriminator.encoder.eval(), TOKENIZER)
+def frozen() -> context.FrozenEncoder:
+    return context.FrozenEncoder(build_pair().discriminator.encoder.eval(), TOKENIZER)
 
 
 @torch.no_grad()
@@ -38,10 +30,12 @@ def states_of(encoder: Encoder, row: list[int]) -> torch.Tensor:
 @pytest.mark.parametrize("pooling", ["mean", "first", "last"])
 @pytest.mark.parametrize("batch_tokens", [1, 8192])
 def test_a_texts_vector_is_pooled_from_its_own_tokens(
-    frozen: FrozenEncoder, pooling: Pooling, batch_tokens: int
+    frozen: context.FrozenEncoder, pooling: Pooling, batch_tokens: int
 ) -> None:
-    sentences = encode_sentences(TOKENIZER, TEXTS, LENGTH)
-    layers = finish(pooled_states(frozen, sentences, pooling, EvalContext(batch_tokens=batch_tokens), "x"))
+    sentences = context.encode_sentences(TOKENIZER, TEXTS, LENGTH)
+    layers = finish(
+        context.pooled_states(frozen, sentences, pooling, context.EvalContext(batch_tokens=batch_tokens), "x")
+    )
     assert list(layers) == ["embeddings", "layers.0", "layers.1"]
     for text, found in zip(TEXTS, layers["layers.1"], strict=True):
         (ids,) = TOKENIZER.encode_many([text])
@@ -51,10 +45,10 @@ def test_a_texts_vector_is_pooled_from_its_own_tokens(
         np.testing.assert_allclose(found, expected.numpy(), rtol=1e-3, atol=1e-5)
 
 
-def test_tokens_are_taken_from_their_columns_row_by_row(frozen: FrozenEncoder) -> None:
+def test_tokens_are_taken_from_their_columns_row_by_row(frozen: context.FrozenEncoder) -> None:
     rows = [np.array([2, 7, 3]), np.array([2, 8, 9, 10, 3]), np.array([2, 9, 11, 3])]
     columns = [np.array([1]), np.array([1, 3]), np.array([2])]
-    layers = finish(token_states(frozen, rows, columns, EvalContext(batch_tokens=10), "x"))
+    layers = finish(context.token_states(frozen, rows, columns, context.EvalContext(batch_tokens=10), "x"))
     expected = [
         states_of(frozen.encoder, row.tolist())[place].numpy()
         for row, places in zip(rows, columns, strict=True)
@@ -63,7 +57,7 @@ def test_tokens_are_taken_from_their_columns_row_by_row(frozen: FrozenEncoder) -
     np.testing.assert_allclose(layers["layers.1"], expected, rtol=1e-3, atol=1e-5)
 
 
-def test_the_control_is_the_same_network_with_first_weights(frozen: FrozenEncoder) -> None:
+def test_the_control_is_the_same_network_with_first_weights(frozen: context.FrozenEncoder) -> None:
     once, again, other = (frozen.reinitialised(seed).encoder.state_dict() for seed in (5, 5, 6))
     name = "layers.0.feedforward.up.weight"
     assert torch.equal(once[name], again[name])
@@ -76,11 +70,11 @@ def test_either_networks_encoder_is_loaded_and_symbols_are_refused(tmp_path: Pat
     pair = build_pair()
     save_pair(tmp_path / "run", pair)
     for network in ("discriminator", "generator"):
-        config = StatesConfig.model_validate({"network": network})
-        loaded = load_frozen_encoder(tmp_path / "run", config, "cpu").encoder.state_dict()
+        config = context.StatesConfig.model_validate({"network": network})
+        loaded = context.load_frozen_encoder(tmp_path / "run", config, "cpu").encoder.state_dict()
         expected = getattr(pair, network).encoder.state_dict()
         assert all(torch.equal(loaded[name], tensor) for name, tensor in expected.items())
     config_file = tmp_path / "run" / "export" / "discriminator" / "tokenizer_config.json"
     config_file.write_text(config_file.read_text().replace('"is_symbols": false', '"is_symbols": true'))
     with pytest.raises(InputError, match="is a model of symbols"):
-        load_frozen_encoder(tmp_path / "run", StatesConfig(), "cpu")
+        context.load_frozen_encoder(tmp_path / "run", context.StatesConfig(), "cpu")

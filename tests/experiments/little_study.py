@@ -6,9 +6,9 @@ from typing import Any
 from electralab.config import ConfigLayer
 from electralab.experiments.cells import Cell, Step
 from electralab.experiments.plan import Plan
-from electralab.experiments.results import gather, summarise_study
 from electralab.experiments.scores import Score
 from electralab.experiments.settings import resolve_arms, resolve_study
+from electralab.experiments.stage import gather, summarise_study
 from electralab.records.run import PretrainPlan, snapshot_step
 from electralab.records.study import StudyEnvironment, StudyResults
 from electralab.tasks.catalog import find_task

@@ -36,9 +36,8 @@ def test_the_hard_half_is_what_the_linear_model_gets_wrong_then_what_it_doubts(t
     assert score_hard_half(SST2, network, linear)["dev"] == {"accuracy": 0.5}
     assert score_hard_half(SST2, linear, linear)["dev"] == {"accuracy": 0.5}
     answer(network, "dev", [("1", 0.8), ("1", 0.1), ("0", 0.1), ("0", 0.9)], seed=1)
-    assert score_hard_half(SST2, network, linear) == {
-        **{"task": "sst2", "metric": "accuracy", "dev": {"accuracy": 0.75}, "rows": 2}
-    }, "the median of two seeds"
+    expected = {"task": "sst2", "metric": "accuracy", "dev": {"accuracy": 0.75}, "rows": 2}
+    assert score_hard_half(SST2, network, linear).to_json() == expected, "the median of two seeds"
 
 
 def test_a_blend_trusts_whoever_was_right_about_held_out_rows(tmp_path: Path) -> None:

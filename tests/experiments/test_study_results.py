@@ -7,10 +7,9 @@ import pytest
 from little_study import blimp, finish, plan_little, results_of, summarise
 
 from electralab.errors import InputError
-from electralab.experiments.results import find_crossing, pair_groups
 from electralab.experiments.scores import Score, read_score
 from electralab.experiments.settings import ScoreConfig
-from electralab.experiments.stage import estimate_rest
+from electralab.experiments.stage import estimate_rest, find_crossing, pair_groups
 from electralab.records.study import ArmRow, StudyResults
 from electralab.reporting.cards import write_study_report
 from electralab.reporting.plots import choose_styles, plot_study

@@ -11,6 +11,7 @@ from electralab.experiments.cells import Cell, Step
 from electralab.experiments.scores import Score, find_scores
 from electralab.experiments.settings import StudyConfig
 from electralab.model.settings import EncoderConfig
+from electralab.records.record import JsonTree
 
 ENCODER = EncoderConfig(
     backbone="electra",
@@ -79,7 +80,7 @@ def test_a_score_that_could_not_be_measured_is_refused_by_name(data: Path, case:
 
 def test_other_data_is_refused_but_for_what_no_score_is_read_from(data: Path) -> None:
     def cell() -> Cell:
-        files = dict(find(data, task="cola").files)
+        files: JsonTree = dict(find(data, task="cola").files)
         return Cell("a", 0, data / "cell", (Step("cola", (), {"files": files}, 1.0),))
 
     first = cell()

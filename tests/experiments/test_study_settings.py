@@ -222,7 +222,8 @@ def test_every_shipped_study_names_the_sizes_of_its_networks(name: str) -> None:
     sizes = {"num_layers", "hidden_size", "embedding_size", "num_heads", "feedforward_size"}
     study = resolve_study(read_study(name), {})
     for arm in study.arms.values():
-        assert sizes <= {**study.pretrain.get("model", {}), **arm.get("model", {})}.keys()
+        models = [model for tree in (study.pretrain, arm) if isinstance(model := tree.get("model"), dict)]
+        assert sizes <= {name for model in models for name in model}
 
 
 def test_claims_have_runs_of_a_quarter_of_the_budget_in_one_line_with_the_whole() -> None:

@@ -278,7 +278,7 @@ def test_stopped_export_leaves_nothing_and_says_so(
         for number, handler in before.items():
             signal.signal(number, handler)
     assert status == 130
-    left = f"electra: stopped; {tmp_path / 'out'} was not written, the same command begins anew\n"
+    left = f"electra: stopped; {tmp_path / 'out'} was not written, the same command starts again\n"
     assert capsys.readouterr().err.endswith(left)
     assert list(tmp_path.iterdir()) == []
 

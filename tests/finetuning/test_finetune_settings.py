@@ -132,23 +132,18 @@ def changed(**changes: Any) -> TunedRun:
     return BEGUN.model_copy(update=changes)
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_what_was_written_is_read_and_another_runs_identity_is_refused(tmp_path: Path) -> None:
     assert read_identity(tmp_path) is None
     BEGUN.write(tmp_path)
     assert read_identity(tmp_path) == BEGUN
-
-
-@pytest.mark.parametrize("text", ['{"kind": "pretrain"}', "[]", "{}"])
-def test_another_runs_identity_is_no_identity(tmp_path: Path, text: str) -> None:
-    (tmp_path / "run.json").write_text(text)
-    with pytest.raises(DamagedArtifact, match="not the identity of a fine-tuning run"):
-        read_identity(tmp_path)
-
-
-def test_an_identity_that_lacks_a_part_is_named(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text('{"kind": "finetune", "task": "cola"}')
-    with pytest.raises(DamagedArtifact, match=r"run\.json: not as electralab writes it \(data: Field required\)"):
-        read_identity(tmp_path)
+    foreign = "not the identity of a fine-tuning run"
+    for text, sentence in (
+        *((text, foreign) for text in ('{"kind": "pretrain"}', "[]", "{}")),
+        ('{"kind": "finetune", "task": "cola"}', r"run\.json: not as electralab writes it \(data: Field required\)"),
+    ):
+        (tmp_path / "run.json").write_text(text)
+        with pytest.raises(DamagedArtifact, match=sentence):
+            read_identity(tmp_path)
 
 
 @pytest.mark.parametrize(

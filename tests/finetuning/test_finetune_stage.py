@@ -237,6 +237,7 @@ def test_few_rows_are_learned_from_for_longer_and_a_note_says_so(origin: Path, a
 
 def test_a_run_that_still_improves_says_how_to_go_on(origin: Path, animals: Path, tmp_path: Path) -> None:
     slow: SettingsTree = {"epochs": 3, "evaluation": {"times": 3}, "optimizer": {"learning_rate": 2e-3}}
+    slow |= {"batch": {"size": 8, "slices": 1}}  # the luck of its dropout
     results = tune(make_request(origin, "classify", animals, tmp_path / "run", slow, log_every=1))
     assert results["improvement"]["suggested_epochs"] == 9
     assert results["notes"][-1].endswith("try --epochs 9; this was 3")
@@ -429,6 +430,28 @@ def test_a_run_stopped_again_and_again_ends_as_one_that_was_not(
     assert_equal_runs(tmp_path / "run", whole)
 
 
+def test_any_number_of_workers_ends_with_the_same_bits_and_goes_on_with_another(
+    origin: Path, animals: Path, whole: Path, tmp_path: Path
+) -> None:
+    assert json.loads((whole / "run.json").read_text())["settings"]["batch"]["slices"] == 4
+    with pytest.raises(Stopped):
+        list(finetune(two_seeds(origin, animals, tmp_path / "run", workers=2), Impatient(300)))
+    tune(two_seeds(origin, animals, tmp_path / "run", workers=3))
+    assert_equal_runs(tmp_path / "run", whole)
+
+
+def test_a_run_begun_before_there_were_slices_goes_on_uncut(origin: Path, animals: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    uncut = {**SHORT, "batch": {"size": 8, "slices": 1}}
+    tune(make_request(origin, "classify", animals, run, uncut, seeds=1))
+    stored = json.loads((run / "run.json").read_text())
+    del stored["settings"]["batch"]["slices"]
+    (run / "run.json").write_text(json.dumps(stored))
+    tune(two_seeds(origin, animals, run))
+    tune(make_request(origin, "classify", animals, tmp_path / "both", uncut, seeds=2))
+    assert_equal_runs(run, tmp_path / "both")
+
+
 @pytest.mark.parametrize("calls", [2, 5, 7])
 def test_a_stop_inside_judging_loses_neither_step_nor_record(
     origin: Path, animals: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int
@@ -438,12 +461,12 @@ def test_a_stop_inside_judging_loses_neither_step_nor_record(
     made: list[int] = []
 
     def judge(
-        network: TaskModel, features: Sequence[Feature], pad_id: int, size: int, _: StopSignal
+        network: TaskModel, features: Sequence[Feature], pad_id: int, size: int, _: StopSignal, workers: int
     ) -> list[RowLogits]:
         made.append(1)
         if len(made) == calls:
             stop.number = signal.SIGTERM
-        return predict_logits(network, features, pad_id, size, stop)
+        return predict_logits(network, features, pad_id, size, stop, workers)
 
     monkeypatch.setattr(stage, "predict_logits", judge)
     with pytest.raises(Stopped):
@@ -521,7 +544,7 @@ def test_lower_layers_learn_slower(
         assert {group.weight_decay for group in groups} == {0.0}
         return Optimizer(groups, config)
 
-    monkeypatch.setattr(stage, "Optimizer", spy)
+    monkeypatch.setattr("electralab.finetuning.task.Optimizer", spy)
     tune(make_request(origin, "classify", animals, tmp_path / "run", FEW, {"optimizer": {"layer_decay": 0.5}}))
     assert factors["head.output.weight"] == 1.0
     assert {factor for name, factor in factors.items() if ".layers.0." in name} == {0.5}

@@ -29,14 +29,8 @@ def broken(finished: Shell, tmp_path: Path) -> Shell:
 
 UNREADABLE = {
     "missing.txt": None,
-    "empty.txt": b"",
     "bytes.txt": b"\x80\x81 " * 50,
     "torn.txt.gz": b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03KLJ",
-    "wrong.txt.gz": b"this is no gzip\n",
-    "wrong.txt.zst": b"this is no zstandard\n",
-    "wrong.parquet": b"this is no parquet\n",
-    "wrong.jsonl": b'{"text": "a"}\n{"text": \n',
-    "fieldless.jsonl": b'{"body": "some text here"}\n',
     "columnless.csv": b"title,body\na,b\n",
 }
 
@@ -56,37 +50,16 @@ def test_prepare_names_what_cannot_be_read(tmp_path: Path) -> None:
     assert "/proc/self/mem" in Shell(tmp_path).refuse("prepare", "/proc/self/mem", "--out", "data")
 
 
-def test_prepare_refuses_symbols_that_are_none(tmp_path: Path) -> None:
-    (tmp_path / "text.jsonl").write_text('{"symbols": "not a list"}\n')
-    said = Shell(tmp_path).refuse("prepare", "text.jsonl", "--symbols", "--out", "data")
-    assert "text.jsonl" in said
-
-
-def test_prepare_refuses_a_tokenizer_that_is_none(shell: Shell) -> None:
-    (shell.folder / "tokenizer.json").write_text("{}")
-    words = ("prepare", "text.txt", "--out", "other")
-    assert "tokenizer.json: not a tokenizer.json" in shell.refuse(*words, "--tokenizer", "tokenizer.json")
-    assert shell.refuse(*words, "--tokenizer", "nowhere").startswith("nowhere: no such tokenizer; give")
-
-
-def test_prepare_refuses_a_folder_that_holds_something_else(shell: Shell) -> None:
-    (shell.folder / "mine").mkdir()
-    (shell.folder / "mine" / "thesis.tex").write_text("precious")
-    said = shell.refuse("prepare", "text.txt", "--out", "mine", status=2)
-    assert said == "mine: holds files that are not prepared data; choose another --out"
-    assert (shell.folder / "mine" / "thesis.tex").read_text() == "precious"
-
-
 SETTINGS = {
     "--masking.mask-shares 0.2": "command line: masking: no setting named 'mask_shares'; did you mean 'mask_share'?",
     "--maskin.mask-share 0.2": "command line: no setting named 'maskin'; did you mean 'masking'?",
     "--masking.mask-share": "--masking.mask-share: has no value; give --masking.mask-share VALUE",
     "--masking.mask-share 1.5": (
-        "command line: masking: mask_share: input should be less than 1 (got 1.5); mend this setting"
+        "command line: masking: mask_share: input should be less than 1 (got 1.5); correct this setting"
     ),
     "--batch.size many": (
         "command line: batch: size: input should be a valid integer, unable to parse string as an integer "
-        "(got 'many'); mend this setting"
+        "(got 'many'); correct this setting"
     ),
     "--config tinny": "--config: no preset or file named 'tinny'; did you mean 'tiny'?",
     "--config nowhere.toml": "nowhere.toml: no such settings file; give a TOML file or the name of a preset",
@@ -107,15 +80,6 @@ def test_pretrain_names_the_wrong_setting(shell: Shell, words: str) -> None:
     asked: Words = ("pretrain", "--data", "data", "--out", "run", *SMALL, "--steps", 2)
     assert SETTINGS[words] in shell.refuse(*asked, *words.split(), status=status)
     assert not (shell.folder / "run" / "run.json").exists()
-
-
-def test_pretrain_names_the_damaged_settings_file(shell: Shell) -> None:
-    (shell.folder / "mine.toml").write_text("[masking\n")
-    said = shell.refuse("pretrain", "--data", "data", "--out", "run", "--config", "mine.toml")
-    assert said.startswith("mine.toml: not valid TOML (")
-    (shell.folder / "mine.toml").write_text("size = ['tiny']\n")
-    said = shell.refuse("pretrain", "--data", "data", "--out", "run", "--config", "mine.toml", status=2)
-    assert said.startswith("mine.toml: size: ")
 
 
 def test_pretrain_refuses_data_that_is_none(shell: Shell) -> None:
@@ -142,21 +106,11 @@ def test_pretrain_does_not_train_into_a_data_folder(shell: Shell) -> None:
     assert said == "data: holds data or a model, not a run; choose another --out"
 
 
-@pytest.mark.parametrize("how", ["flipped", "truncated", "missing"])
-def test_a_damaged_shard_is_named(shell: Shell, how: str) -> None:
+def test_a_damaged_shard_is_named(shell: Shell) -> None:
     shard = next((shell.folder / "data" / "shards").glob("train-*"))
-    name = shard.relative_to(shell.folder)
-    if how == "flipped":
-        damage(shard)
-        expected = f"{name}: does not match its manifest"
-    elif how == "truncated":
-        shard.write_bytes(shard.read_bytes()[:-8])
-        expected = f"{name}: has {shard.stat().st_size} bytes, its manifest says {shard.stat().st_size + 8}"
-    else:
-        shard.unlink()
-        expected = f"data: manifest names {name.relative_to('data')} but it is missing"
+    damage(shard)
     said = shell.refuse("pretrain", "--data", "data", "--out", "run", *SMALL, "--steps", 2)
-    assert said.startswith(expected)
+    assert said.startswith(f"{shard.relative_to(shell.folder)}: does not match its manifest")
     assert said.endswith("; rerun 'electra prepare' to build it again")
 
 
@@ -172,34 +126,22 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_goes_on(broken: Shell)
     assert state_of(broken.folder / "run", 4) == before
 
 
-def test_when_no_checkpoint_is_intact_a_run_begins_again_and_says_so(broken: Shell) -> None:
-    before = state_of(broken.folder / "run", 4)
-    for step in (2, 4):
-        (broken.folder / f"run/checkpoints/step-{step}/manifest.json").write_text("{")
-    ended = broken.must(*RUN)
-    assert "run/checkpoints: no checkpoint is intact; starting again from step 1" in ended.err
-    assert state_of(broken.folder / "run", 4) == before
-
-
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"step": 1}', "not json"])
 def test_a_damaged_identity_is_named(broken: Shell, content: str) -> None:
     (broken.folder / "run/run.json").write_text(content)
     assert broken.refuse(*RUN).startswith("run/run.json: not ")
 
 
-def test_damaged_metrics_are_named(broken: Shell) -> None:
-    lines = (broken.folder / "run/metrics.jsonl").read_text().splitlines(keepends=True)
-    (broken.folder / "run/metrics.jsonl").write_text("".join([lines[0], "\0\0\0\n", *lines[1:]]))
-    expected = "run/metrics.jsonl: line 2 is not the record of a step; remove the line or restore the file"
-    assert broken.refuse("show", "run") == expected
-    assert broken.refuse(*RUN) == expected
-
-
-def test_a_torn_last_line_of_the_metrics_is_no_damage(broken: Shell) -> None:
-    whole = (broken.folder / "run/metrics.jsonl").read_text()
-    (broken.folder / "run/metrics.jsonl").write_text(whole + '{"step": 5, "lo')
+def test_damaged_metrics_are_named_and_a_torn_last_line_is_no_damage(broken: Shell) -> None:
+    log = broken.folder / "run/metrics.jsonl"
+    whole = log.read_text()
+    log.write_text(whole + '{"step": 5, "lo')
     broken.must(*RUN)
-    assert (broken.folder / "run/metrics.jsonl").read_text() == whole
+    assert log.read_text() == whole
+    first, rest = whole.split("\n", 1)
+    log.write_text(f"{first}\n\0\0\0\n{rest}")
+    expected = "run/metrics.jsonl: line 2 is not the record of a step; remove the line or restore the file"
+    assert broken.refuse("show", "run") == broken.refuse(*RUN) == expected
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
@@ -207,29 +149,6 @@ def test_a_damaged_export_is_named(broken: Shell, name: str) -> None:
     damage(broken.folder / "run/export/discriminator" / name)
     said = broken.refuse("detect", "run", "Anna sees it.")
     assert said.startswith(f"run/export/discriminator/{name}: does not match its manifest")
-
-
-def test_a_foreign_model_folder_that_is_damaged_is_named(broken: Shell) -> None:
-    """Without a manifest there is no hash to compare: the files must speak for themselves."""
-    folder = broken.folder / "run/export/discriminator"
-    (folder / "manifest.json").unlink()
-    config = (folder / "config.json").read_text()
-
-    weights = (folder / "model.safetensors").read_bytes()
-    wider = config.replace('"hidden_size": 32', '"hidden_size": 64')
-    for name, content, named in (
-        ("model.safetensors", weights[:-100], "model.safetensors"),
-        ("model.safetensors", b"", "model.safetensors"),
-        ("config.json", b"{", "config.json"),
-        ("config.json", b"{}", "run/export/discriminator"),
-        ("config.json", b'{"model_type": "gpt2"}', "run/export/discriminator"),
-        ("config.json", wider.encode(), "run/export/discriminator"),
-        ("tokenizer.json", b"{}", "tokenizer.json"),
-    ):
-        before = (folder / name).read_bytes()
-        (folder / name).write_bytes(content)
-        assert named in broken.refuse("detect", "run/export/discriminator", "Anna sees it.")
-        (folder / name).write_bytes(before)
 
 
 REFUSED = {

@@ -27,7 +27,7 @@ def test_a_pair_is_compressed_killed_picked_and_used(shell: Shell) -> None:
     running.send(signal.SIGTERM)
     stopped = running.wait()
     assert stopped.status == 143, stopped.err
-    assert "the same command goes on from here" in stopped.err
+    assert "the same command continues from here" in stopped.err
 
     ended = shell.must(*words, "--max-loss", 100)
     assert "resuming at step" in ended.err

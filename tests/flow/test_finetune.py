@@ -95,32 +95,26 @@ def test_the_table_has_baselines_beside_the_score_of_one_seed_unless_they_are_no
     tuning.must("report", "tuned", "bare", "--out", "both.html")
 
 
-def test_a_run_killed_at_any_moment_ends_as_if_it_had_not_been(tuning: Shell, kills: int) -> None:
+def test_a_run_killed_or_stopped_at_any_moment_ends_as_if_it_had_not_been(tuning: Shell, kills: int) -> None:
     more = ("--seeds", 2, "--save-every", 3, "--log-every", 1, "--evaluation.times", 6)
     tuning.must(*words("whole", *more))
     rng = random.Random(5)
     for number in range(kills // 2):
         running = tuning.start(*words("killed", *more))
-        # Half of the kills fall into the first seed and half into the second; the moment within it is luck.
+        # Half of the kills fall into the first seed and half into the second; the moment within it is random.
         running.wait_for(f"killed/seed-{0 if number < kills // 4 else 1}/metrics.jsonl")
         time.sleep(rng.uniform(0.0, 0.3))
         running.send(signal.SIGKILL)
         running.wait()
-    tuning.must(*words("killed", *more))
-    assert_equal_runs(tuning, "whole", "killed")
-
-
-def test_a_signal_saves_and_leaves_with_its_status(tuning: Shell) -> None:
-    more = ("--seeds", 2, "--save-every", 2, "--evaluation.times", 6)
-    tuning.must(*words("whole", *more))
     running = tuning.start(*words("stopped", *more))
     running.wait_for("stopped/seed-0/checkpoints")
     running.send(signal.SIGTERM)
     ended = running.wait()
     assert ended.status == 143
-    assert ended.err.splitlines()[-1] == "electra: stopped; the same command goes on from here"
-    tuning.must(*words("stopped", *more))
-    assert_equal_runs(tuning, "whole", "stopped")
+    assert ended.err.splitlines()[-1] == "electra: stopped; the same command continues from here"
+    for run in ("killed", "stopped"):
+        tuning.must(*words(run, *more))
+        assert_equal_runs(tuning, "whole", run)
 
 
 def test_a_plan_is_printed_and_nothing_written(tuning: Shell) -> None:

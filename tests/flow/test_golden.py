@@ -32,9 +32,10 @@ def hash_weights(folder: Path) -> dict[str, str]:
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
 
 
-def test_losses_are_the_golden_ones(shell: Shell) -> None:
-    is_exact, frozen = golden.read_lines(golden.LOSSES)
-    measured = golden.measure_losses(shell)
+@pytest.mark.parametrize("path", golden.LOSSES, ids=lambda path: path.stem)
+def test_losses_are_the_golden_ones(shell: Shell, path: Path) -> None:
+    is_exact, frozen = golden.read_lines(path)
+    measured = golden.measure_losses(shell, path)
     assert measured.keys() == frozen.keys()
     for step, values in measured.items():
         golden.assert_near(values, frozen[step], 0 if is_exact else 1e-4, f"step {step}")

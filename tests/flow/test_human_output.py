@@ -30,7 +30,7 @@ def worked(tmp_path_factory: pytest.TempPathFactory, prepared: Path) -> Shell:
 
 
 PLANS: dict[str, str] = {
-    "quickstart": "would prepare the text that comes along into runs/quickstart/data",
+    "quickstart": "would prepare the bundled text into runs/quickstart/data",
     "prepare text.txt --out other": "would prepare 1 file (text.txt), 54.7 kB, into other",
     "pretrain --data data --out new --steps 7 --threads 1": "would pre-train new on data: electra, size tiny",
     "pretrain --data data --out run --steps 4 --threads 1": "every step is taken already",

@@ -55,15 +55,6 @@ def test_a_run_folder_holds_what_is_promised(trained: Shell) -> None:
     assert {path.name for path in (run / "export").iterdir()} == {"discriminator", "generator"}
 
 
-def test_the_same_command_on_a_finished_run_trains_nothing(trained: Shell) -> None:
-    backbone = json.loads((trained.folder / "run/run.json").read_text())["settings"]["model"]["backbone"]
-    before = {path: path.stat().st_mtime_ns for path in (trained.folder / "run/checkpoints").rglob("*")}
-    words = ("--steps", 12, "--model.backbone", backbone, "--model.embedding-size", 16)
-    ended = trained.must("pretrain", "--data", "data", "--out", "run", *SMALL, *words)
-    assert ended.err == "already finished: 12 steps\npage  run/report.html\n"
-    assert {path: path.stat().st_mtime_ns for path in (trained.folder / "run/checkpoints").rglob("*")} == before
-
-
 def test_detect_gives_exact_spans_from_an_argument_a_file_or_a_pipe(trained: Shell) -> None:
     (trained.folder / "sentence.txt").write_text(SENTENCE)
     from_argument = trained.must("detect", "run", SENTENCE, "--json").json

@@ -47,14 +47,15 @@ def test_objectives_are_compared_and_a_finished_study_is_only_told_again(studiou
     assert said == "out: holds the study 'little', not 'another'; choose another --out"
 
 
-PLACES = {"blimp": "blimp", "glue": "cola"}
-"""Of the data of a score -> the score."""
+MISSING = [
+    f"nowhere/{place}: no such file or folder (needed by {score})"
+    for place, score in (("blimp", "blimp"), ("glue", "cola"))
+]
 REFUSED = {
     "--only elektra": (2, "--only: no arm named 'elektra'; did you mean 'electra'?"),
     "--data nowhere": (
         1,
-        "study little: nowhere/blimp: no such file or folder (needed by blimp); "
-        "nowhere/glue: no such file or folder (needed by cola); see --data, and docs/studies.md for where to get",
+        f"study little: {'; '.join(MISSING)}; see --data, and docs/studies.md for where to get",
     ),
     "--corpus scores": (1, "scores: holds no prepared text; give --corpus a folder that 'electra prepare' wrote"),
     "--out data": (2, "data: holds prepared data, not a study; choose another --out"),
@@ -100,11 +101,8 @@ def test_a_dry_run_says_how_long_it_would_take_and_leaves_nothing(studious: Shel
 def test_a_dry_run_without_the_data_shows_the_plan_and_lists_all_that_is_missing(studious: Shell) -> None:
     ended = studious.run(*study("little.toml", "--data", "nowhere", "--dry-run", "--json"))
     assert ended.status == 1, "the run itself would be refused"
-    missing = json.loads(ended.out)["missing"]
-    assert missing == [
-        f"nowhere/{place}: no such file or folder (needed by {score})" for place, score in PLACES.items()
-    ]
-    assert all(text in ended.err for text in missing)
+    assert json.loads(ended.out)["missing"] == MISSING
+    assert all(text in ended.err for text in MISSING)
     assert json.loads(ended.out)["arms"]["mlm"]["steps"] == 4
 
 

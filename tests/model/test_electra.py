@@ -662,7 +662,7 @@ def test_the_encoder_begins_as_that_of_any_other_objective() -> None:
 def test_a_folder_of_our_own_brings_both_streams_back_and_a_plain_encoder(backbone: str, tmp_path: Path) -> None:
     streams = make_streams(backbone=backbone, embedding_size=48)
     save_network(tmp_path, streams, pad_id=0, cls_id=2, sep_id=3, objective="permutation")
-    config = read_config(tmp_path)
+    config: dict[str, Any] = read_config(tmp_path)
     assert config["electralab_objective"] == "permutation"
     assert config["electralab_network"]["class"] == "TwoStream"
     assert config["model_type"].startswith("electralab-")

@@ -20,7 +20,6 @@ from electralab.model.folders.folder import (
     locate_encoder,
     locate_model,
     save_network,
-    save_task_model,
 )
 from electralab.model.task_model import HeadConfig, build_task_model
 
@@ -260,7 +259,7 @@ def saved_tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for kind in KINDS:
             head = HeadConfig(kind=kind, labels=LABELS.get(kind, ()), style="huggingface")
             tuned = build_task_model(pair.discriminator.encoder, head, seed=1)
-            save_task_model(place / backbone / kind, tuned, pad_id=0, cls_id=2, sep_id=3)
+            save_network(place / backbone / kind, tuned, pad_id=0, cls_id=2, sep_id=3)
     return place
 
 
@@ -295,7 +294,7 @@ def test_a_tuned_network_is_no_pre_trained_one(saved_tuned: Path, backbone: str,
 def test_a_tagger_tuned_to_find_replaced_tokens_is_not_taken_for_a_discriminator(tmp_path: Path) -> None:
     encoder = make_pair("tiny", num_layers=1).discriminator.encoder
     head = HeadConfig(kind="label", labels=("original", "replaced"), style="huggingface")
-    save_task_model(tmp_path, build_task_model(encoder, head, seed=1), pad_id=0, cls_id=2, sep_id=3)
+    save_network(tmp_path, build_task_model(encoder, head, seed=1), pad_id=0, cls_id=2, sep_id=3)
     assert load_task_model(tmp_path).head_config == head
     assert "is a tuned model" in tuned_refusal(load_network, tmp_path)
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from electralab.errors import ElectraError
 from electralab.model.electra import TwoTower, build_electra
-from electralab.model.folders.folder import load_any, load_encoder, save_network, save_task_model
+from electralab.model.folders.folder import load_any, load_encoder, save_network
 from electralab.model.folders.native_format import OWN
 from electralab.model.settings import GeneratorConfig, ModelConfig
 from electralab.model.task_model import HeadConfig, build_task_model
@@ -53,7 +53,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (root / kind).mkdir()
         network = build(kind)
         if kind.endswith("classifier"):
-            save_task_model(root / kind, network, pad_id=0, cls_id=2, sep_id=3)  # type: ignore[arg-type]
+            save_network(root / kind, network, pad_id=0, cls_id=2, sep_id=3)
         else:
             save_network(root / kind, network, pad_id=0, objective="electra")
     return root

@@ -18,7 +18,6 @@ from electralab.model.folders.folder import (
     load_network,
     load_task_model,
     save_network,
-    save_task_model,
 )
 from electralab.model.folders.hf_config import task_class_name
 from electralab.model.settings import EncoderConfig
@@ -407,7 +406,7 @@ def make_tuned(backbone: str, style: HeadStyle, kind: str, **head: Any) -> TaskM
 
 
 def save(folder: Path, network: TaskModel) -> dict[str, Any]:
-    save_task_model(folder, network, pad_id=0, cls_id=2, sep_id=3)
+    save_network(folder, network, pad_id=0, cls_id=2, sep_id=3)
     config: dict[str, Any] = json.loads((folder / "config.json").read_text())
     return config
 

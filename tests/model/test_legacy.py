@@ -15,7 +15,7 @@ from torch import Tensor
 from electralab.errors import InputError
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.folders.folder import load_network, save_network
-from electralab.model.folders.hf_config import export_config
+from electralab.model.folders.hf_config import SpecialTokenIds, export_config
 from electralab.model.folders.hf_weights import export_weights
 from electralab.model.folders.legacy import import_legacy, infer_config, main, rename_tensors, translate_tensorflow
 
@@ -34,7 +34,7 @@ def age(name: str) -> str:
 
 def save_old(folder: Path, content: Any) -> None:
     folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(export_config(make_discriminator(), pad_id=0)))
+    (folder / "config.json").write_text(json.dumps(export_config(make_discriminator(), SpecialTokenIds(0))))
     (folder / "vocab.txt").write_text("[PAD]\n")
     torch.save(content, folder / "pytorch_model.bin")
 
@@ -165,7 +165,7 @@ def test_the_config_shows_in_the_shapes() -> None:
     network: Generator | Discriminator
     for network in (generator_of(pair), pair.discriminator):
         inferred = infer_config(export_weights(network))
-        exported = export_config(network, pad_id=0)
+        exported = export_config(network, SpecialTokenIds(0))
         assert {name: exported[name] for name in inferred} == inferred
 
 

@@ -17,7 +17,6 @@ from electralab.model.folders.folder import (
     load_network,
     load_task_model,
     save_network,
-    save_task_model,
 )
 from electralab.model.folders.hf_config import is_expressible
 from electralab.model.folders.native_format import export_own_config, export_own_weights, import_own
@@ -119,7 +118,7 @@ def test_a_tuned_network_with_such_an_encoder_comes_back_bit_for_bit(backbone: s
     # Built with weights: those of a bare `TaskModel` are whatever the memory held before.
     network = build_task_model(make_own(backbone).encoder, head, seed=0)
     exaggerate(network)
-    save_task_model(tmp_path, network.eval(), pad_id=0, cls_id=2, sep_id=3)
+    save_network(tmp_path, network.eval(), pad_id=0, cls_id=2, sep_id=3)
     loaded = load_task_model(tmp_path)
     assert loaded.head_config == head
     assert torch.equal(loaded(*ROWS), network(*ROWS))

@@ -14,7 +14,7 @@ from torch import Tensor
 from electralab.errors import InputError
 from electralab.model.electra import parameter_depths
 from electralab.model.encoder import Encoder
-from electralab.model.folders.folder import load_any, load_encoder, load_task_model, save_task_model
+from electralab.model.folders.folder import load_any, load_encoder, load_task_model, save_network
 from electralab.model.folders.hf_config import task_class_name
 from electralab.model.settings import EncoderConfig
 from electralab.model.task_model import HeadConfig, HeadStyle, SpanLogits, TaskModel, build_task_model
@@ -188,7 +188,7 @@ def test_a_tuned_causal_model_comes_back_with_equal_logits(
     own: dict[str, dict[str, Any]] = {"regress": {"origin": 2.5, "unit": 1.5}, "qa": {"has_answerability": True}}
     network = make_causal(kind, backbone, style, **own.get(kind, {}))
     assert task_class_name(network) == ""
-    save_task_model(tmp_path, network, pad_id=0, cls_id=2, sep_id=3)
+    save_network(tmp_path, network, pad_id=0, cls_id=2, sep_id=3)
     again = load_task_model(tmp_path)
     assert again.head_config == network.head_config
     assert all(torch.equal(ours, theirs) for ours, theirs in zip(ask(again), ask(network), strict=True))
@@ -197,7 +197,7 @@ def test_a_tuned_causal_model_comes_back_with_equal_logits(
 
 
 def test_no_class_of_transformers_takes_the_folder_for_its_own(tmp_path: Path) -> None:
-    save_task_model(tmp_path, make_causal("classify"), pad_id=0, cls_id=2, sep_id=3)
+    save_network(tmp_path, make_causal("classify"), pad_id=0, cls_id=2, sep_id=3)
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["model_type"].startswith("electralab-")
     assert "architectures" not in config

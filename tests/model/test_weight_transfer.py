@@ -20,7 +20,6 @@ from electralab.model.folders.folder import (
     load_network,
     load_task_model,
     save_network,
-    save_task_model,
 )
 from electralab.model.settings import EncoderConfig, LayerShape
 from electralab.model.task_model import HeadConfig, TaskModel, build_task_model
@@ -258,7 +257,7 @@ def test_a_pruned_network_is_saved_and_loads_as_what_it_is(options: dict[str, An
     for folder in ("judge", "tuned"):
         (tmp_path / folder).mkdir()
     save_network(tmp_path / "judge", judge, pad_id=0)
-    save_task_model(tmp_path / "tuned", tuned, pad_id=0, cls_id=1, sep_id=2)
+    save_network(tmp_path / "tuned", tuned, pad_id=0, cls_id=1, sep_id=2)
     loaded = load_network(tmp_path / "judge")
     assert loaded.config == judge.config
     assert torch.equal(ask(loaded), ask(judge))

@@ -20,6 +20,7 @@ from electralab.model.flops import count_masked
 from electralab.model.settings import GeneratorKind
 from electralab.objective.auxiliary import (
     AuxiliaryInputs,
+    BagOfWords,
     CorrectiveLM,
     MultiChoiceCloze,
     contrast_loss,
@@ -34,7 +35,7 @@ from electralab.objective.objective import StepInfo
 from electralab.objective.settings import ObjectiveConfig
 from electralab.randomness import Rng
 
-NAMES = ("correction", "selection", "contrast", "sequence")
+NAMES = ("correction", "selection", "contrast", "sequence", "bag")
 NOW = StepInfo(1, 10)
 PROHIBITION = torch.where(torch.arange(VOCAB) < FIRST, -torch.inf, 0.0)
 each_task = pytest.mark.parametrize("name", NAMES)
@@ -139,7 +140,7 @@ def test_selection_chooses_by_dot_products_with_the_candidates_vectors() -> None
         batch = question.batch
         states = judge.encoder(trial.corrupted.input_ids, batch.segment_ids, None).flatten(0, 1)
         negatives = sample_negatives(
-            trial.generator_logits, question.auxiliary_uniforms["selection"], PROHIBITION, question.target_ids
+            trial.generator_logits, question.selection_uniforms, PROHIBITION, question.target_ids
         )
         expected = 0.0
         for row, position in enumerate(question.positions.tolist()):
@@ -228,7 +229,7 @@ def test_a_weight_of_zero_adds_nothing() -> None:
     assert [name for name, _ in off.networks.named_parameters()] == names
     assert not any(name.startswith("heads.") for name in names)
     (question,) = pose(off)
-    assert question.auxiliary_uniforms == {}
+    assert question.selection_uniforms.shape == (len(question.positions), 0)
     assert set(off.training_step(question, NOW).losses.sums) == {"generator", "discriminator"} == set(off.weights)
 
 
@@ -250,10 +251,10 @@ def test_targets_are_masked_positions_or_rows_however_a_step_is_split(name: str)
     assert [len(part.input_ids) for part in parts] == [4, 2]
     counts = add_counts(objective.count_targets(part) for part in parts)
     assert counts == add_counts(objective.count_targets(part) for part in whole)
-    assert counts[name] == (6 if name == "sequence" else len(whole[0].positions))
+    assert counts[name] == (6 if name in ("sequence", "bag") else len(whole[0].positions))
 
 
-@pytest.mark.parametrize("name", ["correction", "selection"])
+@pytest.mark.parametrize("name", ["correction", "selection", "bag"])
 def test_parts_of_a_step_add_up_to_the_whole(name: str) -> None:
     objective = with_task(name)
 
@@ -269,15 +270,22 @@ def test_luck_belongs_to_a_row_and_a_step(name: str) -> None:
     objective = with_task(name)
     (whole,) = pose(objective)
     parts = pose(objective, micro_size=4)
-    assert torch.equal(whole.auxiliary_uniforms[name], torch.cat([part.auxiliary_uniforms[name] for part in parts]))
-    assert torch.equal(whole.to(CPU).auxiliary_uniforms[name], whole.auxiliary_uniforms[name])
     (later,) = objective.make_inputs(counting_rows(6), 6, 0.25, Rng(3, 2))
-    assert not torch.equal(later.auxiliary_uniforms[name], whole.auxiliary_uniforms[name])
+    drawn = [getattr(inputs, f"{name}_uniforms") for inputs in (whole, whole.to(CPU), later, *parts)]
+    assert torch.equal(drawn[0], torch.cat(drawn[3:]))
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])
 
 
 @pytest.mark.parametrize(
     ("name", "passes"),
-    [("correction", [True]), ("selection", [True]), ("contrast", [True, False]), ("sequence", [True, True])],
+    [
+        ("correction", [True]),
+        ("selection", [True]),
+        ("contrast", [True, False]),
+        ("sequence", [True, True]),
+        ("bag", [True]),
+    ],
 )
 def test_passes_of_the_discriminator_and_which_of_them_it_learns_from(name: str, passes: list[bool]) -> None:
     objective = with_task(name)
@@ -322,7 +330,9 @@ def test_torch_counts_the_same_operations(name: str, model: dict[str, Any]) -> N
         sums = objective.training_step(question, NOW).losses.sums.values()
         torch.stack([*sums]).sum().backward()  # type: ignore[no-untyped-call]
     # A crop leaves a row padded, whatever it was before; that costs no product.
-    assert counter.get_total_flops() == pytest.approx(objective.count_flops(NOW, 6, 16, 0.25), rel=0.01)
+    assert counter.get_total_flops() == pytest.approx(
+        objective.count_flops(NOW, 6, 16, 6 * count_masked(16, 0.25)), rel=0.01
+    )
 
 
 @each_task
@@ -370,9 +380,13 @@ def test_a_task_is_learned(name: str) -> None:
 
     def measure() -> float:
         with torch.no_grad():
-            return float(objective.evaluation_step(question).losses.sums[name]) / counts[name]
+            return float(objective.evaluation_step(question).losses.sums[name]) / counts[name] - least
 
+    # Who knows a row by heart still has to share the probability among its tokens.
+    row = question.batch.original_ids[0]
+    least = math.log(len(set(row.tolist())) - 2) if name == "bag" else 0.0
     chances = {"correction": math.log(WORDS), "selection": math.log(5), "sequence": math.log(2 * 16 - 1)}
+    chances["bag"] = math.log(WORDS) - least
     chance = contrast_chance(objective, question) if name == "contrast" else chances[name]
     before = measure()
     optimizer = torch.optim.AdamW(objective.networks.parameters(), lr=5e-3)
@@ -387,3 +401,22 @@ def test_a_task_is_learned(name: str) -> None:
     assert np.isfinite(before)
     assert after < before
     assert after < 0.6 * chance
+
+
+@torch.no_grad()
+def test_a_bag_is_the_distinct_ordinary_tokens_of_the_original_row() -> None:
+    objective = with_task("bag")
+    (question,) = pose(objective)
+    output = objective.forward(question)
+    states: dict[str, Tensor] = {}
+    batch = question.batch
+    discriminator = objective.networks.discriminator
+    discriminator(output.corrupted.input_ids, batch.segment_ids, batch.attention_pad, states)
+    task = objective.auxiliaries["bag"]
+    assert isinstance(task, BagOfWords)
+    total = 0.0
+    for row, ids, is_pad in zip(states["states"], batch.original_ids, batch.is_pad, strict=True):
+        log_probs = task.guess(row[~is_pad].mean(dim=0)[None], discriminator.encoder.embeddings).log_softmax(dim=-1)[0]
+        bag = [token for token in sorted(set(ids.tolist())) if bool(task.is_ordinary[token])]
+        total -= float(sum(log_probs[token] for token in bag)) / len(bag)
+    assert float(output.losses.sums["bag"]) == pytest.approx(total, rel=1e-5)

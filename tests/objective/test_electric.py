@@ -149,7 +149,7 @@ def test_a_step_costs_a_guess_for_every_token_and_learning_from_the_noised() -> 
     towers, judge_config = objective.generator.config, objective.networks.discriminator.config
     forward, learned = two_tower_flops(towers, 4, 16, 4 * 14), two_tower_flops(towers, 4, 16, 4 * 2)
     verdicts = discriminator_flops(judge_config, 4, 16, "dense")
-    assert objective.count_flops(StepInfo(1, 4), 4, 16, 0.15) == forward + 2 * learned + 3 * verdicts
+    assert objective.count_flops(StepInfo(1, 4), 4, 16, 4 * 2) == forward + 2 * learned + 3 * verdicts
 
 
 @pytest.mark.parametrize(

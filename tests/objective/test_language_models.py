@@ -11,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from little_objectives import (
+    MASKED,
     NOW,
     SHARE,
     SIZES,
@@ -61,7 +62,8 @@ backbones = pytest.mark.parametrize("backbone", ["electra", "modern"])
 def make(length: int = 6, **model: Any) -> CausalObjective:
     sizes = ModelConfig(**(SIZES | {"init_std": 0.1} | model))
     _, encoder = derive_encoders(sizes, GeneratorConfig(), vocab_size=VOCAB, sequence_length=length)
-    objective = CausalObjective(Generator(encoder.model_copy(update={"is_causal": True})))
+    network = Generator(encoder.model_copy(update={"is_causal": True}))
+    objective = CausalObjective(network, configure("causal"), TOKENIZER)
     init_weights(objective.networks, 1)
     return objective
 
@@ -95,9 +97,9 @@ def test_every_token_but_the_first_of_a_row_is_asked_for_and_padding_is_not() ->
     objective = make()
     question = shift_targets(PADDED)
     assert question.positions.tolist() == [1, 2, 3, 4, 5, 7, 8, 13, 14, 15]
-    assert objective.lm_targets(question) == [7, 9, 7, 12, SEP, 20, SEP, 9, 9, SEP]
+    assert question.target_ids.tolist() == [7, 9, 7, 12, SEP, 20, SEP, 9, 9, SEP]
     assert objective.count_targets(question) == {"next": 10}
-    assert objective.count_tokens(question) == 13
+    assert question.batch.token_count == 13
 
 
 @pytest.mark.parametrize("micro_size", [1, 2])
@@ -230,10 +232,9 @@ def test_the_loss_is_that_of_a_row_told_token_by_token(backbone: str) -> None:
     answer = objective.evaluation_step(question)
     assert float(answer.losses.sums["permuted"]) == pytest.approx(total, rel=1e-4)
     assert objective.count_targets(question) == {"permuted": 7}
-    assert objective.count_tokens(question) == 12 + 7 + 2
+    assert question.batch.token_count == 12 + 7 + 2
     assert answer.metrics.ratios["permuted_accuracy"].mean == pytest.approx(right / 7)
     assert 0 < answer.metrics.ratios["permuted_entropy"].mean <= math.log(VOCAB)
-    assert list(objective.lm_targets(question)) == question.target_ids.tolist()
 
 
 @pytest.mark.parametrize("local", [0, 4])
@@ -254,7 +255,7 @@ def test_micro_batches_add_up(local: int) -> None:
 def test_torch_counts_the_same_operations(model: dict[str, Any]) -> None:
     objective = make_permutation(**model)
     counted = count_by_torch(objective, rows=3, length=16)
-    assert objective.count_flops(NOW, 3, 16, SHARE) == pytest.approx(counted, rel=0.01)
+    assert objective.count_flops(NOW, 3, 16, MASKED) == pytest.approx(counted, rel=0.01)
 
 
 def chain_rows(count: int, seed: int) -> Batch:
@@ -391,7 +392,7 @@ def test_without_a_sentence_task_rows_stay_as_they_are() -> None:
 def test_torch_counts_the_same_operations_of_pairs(task: str, model: dict[str, Any]) -> None:
     objective = make_masked(sentence_task=task, model=model)
     counted = count_by_torch(objective, rows=3, length=16)
-    assert objective.count_flops(NOW, 3, 16, SHARE) == pytest.approx(counted, rel=0.01)
+    assert objective.count_flops(NOW, 3, 16, MASKED) == pytest.approx(counted, rel=0.01)
 
 
 def test_layers_that_are_one_learn_together() -> None:

@@ -154,7 +154,7 @@ def make_row(*ids: int) -> Batch:
 def corrupt_at(batch: Batch, place: int, drawn: int) -> CorruptedBatch:
     position, none = torch.tensor([place]), torch.zeros(1)
     target = batch.original_ids.flatten()[position]
-    masked = MaskedBatch(batch, batch.original_ids, position, target, none.bool(), none, {})
+    masked = MaskedBatch(batch, batch.original_ids, position, target, none.bool(), none, none, none)
     return corrupt(masked, torch.tensor([drawn]))
 
 

@@ -228,6 +228,16 @@ def test_the_examples_of_objectives_run(module: str) -> None:
     assert results.failed == 0
 
 
+def test_no_objective_is_without_an_example() -> None:
+    kinds, lacking = [*Objective.__subclasses__()], []
+    while kinds:
+        kind = kinds.pop()
+        kinds += kind.__subclasses__()
+        if kind.__module__.startswith("electralab.") and ">>>" not in (kind.__doc__ or ""):
+            lacking.append(kind.__name__)
+    assert lacking == ["LanguageModelObjective"]  # what language models share, and no objective by itself
+
+
 def test_the_architecture_quotes_the_heart_as_it_is() -> None:
     lines = inspect.getsource(electra_forward).splitlines()
     body = lines[next(number for number, line in enumerate(lines) if line.startswith('    """')) + 1 :]

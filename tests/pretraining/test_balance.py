@@ -3,6 +3,8 @@
 What a run is good for: limits that can be checked by eye.
 """
 
+from collections.abc import Mapping
+
 import pytest
 
 from electralab.config import parse_overrides
@@ -22,99 +24,101 @@ FREQUENT = {"generator_accuracy": 0.05}
 NORMS: dict[str, float | None] = {"generator_gradient_norm": 1.0, "discriminator_gradient_norm": 2.0}
 
 
-def advise(progress: float = 0.5, norms: dict[str, float | None] | None = None, **scores: float) -> list[str]:
-    return check_balance(HEALTHY | scores, progress, baselines=FREQUENT, record=NORMS | (norms or {}))
+def advise(progress: float = 0.5, norms: Mapping[str, float | None] | None = None, **scores: float) -> list[str]:
+    return check_balance(HEALTHY | scores, progress, baselines=FREQUENT, record={**NORMS, **(norms or {})})
 
 
-@pytest.mark.parametrize("progress", [0.01, 0.31, 1.0])
-def test_a_healthy_pair_is_left_alone(progress: float) -> None:
-    assert advise(progress) == []
+COLLAPSED = "the generator has collapsed: it is sure of its guesses (entropy {}"
+FRACTION = "the {0}'s gradient is 31 times the {1}'s"
+# Progress, gradient norms, other scores -> how each sentence begins.
+CASES: list[tuple[float, Mapping[str, float | None], dict[str, float], list[str]]] = [
+    *((progress, {}, {}, []) for progress in (0.01, 0.31, 1.0)),
+    # Too weak, too strong: both signs must hold.
+    (
+        0.5,
+        {},
+        {"auc": 0.97, "generator_accuracy": 0.06},
+        ["the generator is too weak (it restores 6% of the masked tok"],
+    ),
+    (0.5, {}, {"auc": 0.94, "generator_accuracy": 0.06}, []),
+    (0.5, {}, {"auc": 0.97, "generator_accuracy": 0.08}, []),
+    (
+        0.5,
+        {},
+        {"auc": 0.58, "generator_accuracy": 0.75},
+        ["the generator is too strong (it restores 75% of the masked"],
+    ),
+    # Sure and wrong is a collapse; one nat promises to be right 37 % of the time.
+    (
+        0.5,
+        {},
+        {"generator_entropy": 0.05, "generator_accuracy": 0.04},
+        [COLLAPSED.format("0.05 nats) and wrong (4% r")],
+    ),
+    (0.5, {}, {"generator_entropy": 1.0, "generator_accuracy": 0.1}, [COLLAPSED.format("1.00 nats) and wrong (10%")]),
+    (0.5, {}, {"generator_entropy": 1.0, "generator_accuracy": 0.3}, []),
+    (0.5, {}, {"generator_entropy": 6.0, "generator_accuracy": 0.0}, []),
+    (0.5, {}, {"generator_entropy": 0.5, "generator_accuracy": 0.8, "auc": 0.8}, []),
+    (
+        *(0.5, {}, {"generator_entropy": 8.4, "generator_loss": 10.7, "generator_accuracy": 0.0}),
+        ["the generator proposes nonsense: it restores 0.0% of the masked tokens, and is"],
+    ),
+    # Gradients may differ by an order of magnitude; a norm that was not finite, or is nothing, says nothing.
+    (0.5, {"discriminator_gradient_norm": 31.0}, {}, [FRACTION.format("discriminator", "generator")]),
+    (
+        *(0.5, {"generator_gradient_norm": 31.0, "discriminator_gradient_norm": 1.0}, {}),
+        [FRACTION.format("generator", "discriminator")],
+    ),
+    *((0.5, {"discriminator_gradient_norm": ratio}, {}, []) for ratio in (29.0, 1 / 29)),
+    *((0.5, {"generator_gradient_norm": norm}, {}, []) for norm in (None, 0.0)),
+    # Knowing only that a tenth is replaced costs -0.1 ln 0.1 - 0.9 ln 0.9 = 0.325.
+    (
+        0.5,
+        {},
+        {"discriminator_loss": 0.4, "auc": 0.55},
+        ["the discriminator is surer than it may be: its loss is 0.400"],
+    ),
+    (0.5, {}, {"discriminator_loss": 0.33, "auc": 0.55}, []),
+    (0.5, {}, {"discriminator_loss": 0.4, "auc": 0.61}, []),  # it has learned something all the same
+    # Suspecting everything is named early, unless nothing was learned yet.
+    (
+        0.1,
+        {},
+        {"called_replaced": 0.9},
+        ["the discriminator calls 90% of the tokens replaced, 10% are: the learning rate"],
+    ),
+    (0.0, {}, {"called_replaced": 0.9, "auc": 0.5}, []),
+    # A young run is given time; two faults are two sentences.
+    (0.1, {}, {"auc": 0.5, "called_replaced": 0.0}, []),
+    (0.2, {"discriminator_gradient_norm": 99.0}, {"auc": 0.97, "generator_accuracy": 0.05}, []),
+    (
+        *(0.5, {"discriminator_gradient_norm": 99.0}, {"auc": 0.97, "generator_accuracy": 0.05}),
+        ["the generator is too weak", "the discriminator's gradient is"],
+    ),
+]
 
 
-def test_one_network_is_never_out_of_balance() -> None:
-    assert check_balance({"masked_loss": 9.0, "masked_accuracy": 0.0}, 1.0, baselines={}, record=NORMS) == []
+@pytest.mark.parametrize(("progress", "norms", "scores", "begins"), CASES)
+def test_a_healthy_pair_is_left_alone_and_a_fault_is_named(
+    progress: float, norms: Mapping[str, float | None], scores: dict[str, float], begins: list[str]
+) -> None:
+    sentences = advise(progress, norms, **scores)
+    assert [text[: len(begin)] for text, begin in zip(sentences, begins, strict=True)] == begins
 
 
-def test_a_generator_that_knows_only_frequencies_is_too_weak() -> None:
-    (said,) = advise(auc=0.97, generator_accuracy=0.06)
-    assert said == (
+def test_the_advice_has_the_figures_and_the_flag() -> None:
+    assert advise(auc=0.97, generator_accuracy=0.06) == [
         "the generator is too weak (it restores 6% of the masked tokens, always the most frequent one 5%; AUC 0.97): "
         "make it larger (--generator.width-share) or raise --loss.generator-weight"
-    )
+    ]
+    assert "--loss.discriminator-weight" in advise(norms={"discriminator_gradient_norm": 62.0})[0]
+    assert "0.325 (AUC 0.55)" in advise(discriminator_loss=0.4, auc=0.55)[0]
 
 
-@pytest.mark.parametrize(("auc", "accuracy"), [(0.94, 0.06), (0.97, 0.08)])
-def test_either_alone_is_no_sign_of_weakness(auc: float, accuracy: float) -> None:
-    assert advise(auc=auc, generator_accuracy=accuracy) == []
-
-
-def test_a_generator_without_anything_to_learn_is_not_called_weak() -> None:
-    record = {"discriminator_gradient_norm": 2.0}
-    assert (
-        check_balance(HEALTHY | {"auc": 0.97, "generator_accuracy": 0.05}, 0.5, baselines=FREQUENT, record=record) == []
-    )
-
-
-def test_a_generator_that_is_right_too_often_is_too_strong() -> None:
-    (said,) = advise(generator_accuracy=0.75, auc=0.58)
-    assert said.startswith("the generator is too strong (it restores 75% of the masked tokens, AUC 0.58): make it sm")
-
-
-def test_a_generator_that_is_sure_and_wrong_has_collapsed() -> None:
-    (said,) = advise(generator_entropy=0.05, generator_accuracy=0.04)
-    assert said.startswith("the generator has collapsed: it is sure of its guesses (entropy 0.05 nats) and wrong (4% r")
-
-
-def test_a_generator_that_is_sure_and_right_has_not() -> None:
-    assert advise(generator_entropy=0.5, generator_accuracy=0.8, auc=0.8) == []
-
-
-@pytest.mark.parametrize(
-    ("generator", "discriminator", "said"),
-    [
-        (1.0, 31.0, "the discriminator's gradient is 31 times the generator's"),
-        (31.0, 1.0, "the generator's gradient is 31 times the discriminator's"),
-    ],
-)
-def test_gradients_out_of_proportion_name_the_weight(generator: float, discriminator: float, said: str) -> None:
-    (found,) = advise(norms={"generator_gradient_norm": generator, "discriminator_gradient_norm": discriminator})
-    assert found.startswith(said)
-    assert "--loss.discriminator-weight" in found
-
-
-@pytest.mark.parametrize("ratio", [29.0, 1 / 29])
-def test_gradients_may_differ_by_an_order_of_magnitude(ratio: float) -> None:
-    assert advise(norms={"discriminator_gradient_norm": ratio}) == []
-
-
-@pytest.mark.parametrize("norm", [None, 0.0])
-def test_a_norm_that_was_not_finite_or_is_nothing_says_nothing(norm: float | None) -> None:
-    assert advise(norms={"generator_gradient_norm": norm}) == []
-
-
-def test_a_discriminator_that_is_worse_than_knowing_how_many_are_replaced_is_too_sure() -> None:
-    """Of a tenth: -0.1 ln 0.1 - 0.9 ln 0.9 = 0.325."""
-    (said,) = advise(discriminator_loss=0.4, auc=0.55)
-    assert said.startswith(
-        "the discriminator is surer than it may be: its loss is 0.400, that of knowing only how many"
-    )
-    assert "0.325 (AUC 0.55)" in said
-    assert advise(discriminator_loss=0.33, auc=0.55) == []
-    assert advise(discriminator_loss=0.4, auc=0.61) == []  # it has learned something all the same
-
-
-def test_a_young_run_is_given_time() -> None:
-    assert advise(0.2, {"discriminator_gradient_norm": 99.0}, auc=0.97, generator_accuracy=0.05) == []
-
-
-def test_two_faults_are_two_sentences() -> None:
-    assert len(advise(norms={"discriminator_gradient_norm": 99.0}, auc=0.97, generator_accuracy=0.05)) == 2
-
-
-def test_a_generator_that_is_further_from_the_truth_than_it_believes_proposes_nonsense() -> None:
-    lost = {"generator_entropy": 8.4, "generator_loss": 10.7, "generator_accuracy": 0.0}
-    (said,) = check_balance(HEALTHY | lost, progress=0.5)
-    assert said.startswith("the generator proposes nonsense: it restores 0.0% of the masked tokens, and is")
+def test_one_network_and_a_generator_without_anything_to_learn_are_never_out_of_balance() -> None:
+    assert check_balance({"masked_loss": 9.0, "masked_accuracy": 0.0}, 1.0, baselines={}, record=NORMS) == []
+    weak = HEALTHY | {"auc": 0.97, "generator_accuracy": 0.05}
+    assert check_balance(weak, 0.5, baselines=FREQUENT, record={"discriminator_gradient_norm": 2.0}) == []
 
 
 LOST = HEALTHY | {"auc": 0.55, "called_replaced": 0.0, "recall": 0.0}
@@ -200,12 +204,12 @@ def test_how_much_longer_is_said(tokens: int, longer: str) -> None:
 
 def test_one_network_is_judged_by_what_it_knows_beyond_frequencies() -> None:
     baselines = {"masked_loss": 6.9, "masked_accuracy": 0.05}
-    short = describe_usefulness({"masked_loss": 6.85}, baselines, steps=100, tokens=100_000)
-    broken = describe_usefulness({"masked_loss": float("nan")}, baselines, steps=100, tokens=100_000)
-    learned = describe_usefulness({"masked_loss": 5.9}, baselines, steps=100, tokens=100_000)
-    assert short is not None
-    assert broken is not None
-    assert learned is not None
-    assert (short.is_useful, broken.is_useful, learned.is_useful) == (False, False, True)
-    assert short.text.startswith("too short to be useful: the model guesses tokens no better than by how frequent")
+    for loss, is_useful, begins in (
+        (6.85, False, "too short to be useful: the model guesses tokens no better than by how frequent"),
+        (float("nan"), False, "too short"),
+        (5.9, True, ""),
+    ):
+        found = describe_usefulness({"masked_loss": loss}, baselines, steps=100, tokens=100_000)
+        assert found is not None
+        assert (found.is_useful, found.text[: len(begins)]) == (is_useful, begins)
     assert describe_usefulness({"energy": 1.0}, {}, steps=1, tokens=1) is None

@@ -91,7 +91,7 @@ def test_a_run_in_two_stages_is_not_extended() -> None:
         check_resumable(RUN, stored, longer, extend=True, allow_inexact=False)
     assert str(caught.value) == (
         "--extend: the stages of procedure 'two-stage' are halves of 100 steps, and in a longer run the generator "
-        "would learn again and the discriminator begin anew; choose another --out for a new run"
+        "would learn again and the discriminator start from random weights; choose another --out for a new run"
     )
     check_resumable(RUN, stored, replace(stored, budget=Budget("tokens", 9.0)), extend=True, allow_inexact=False)
 

@@ -83,7 +83,8 @@ def test_a_masked_model_begins_as_the_encoder_of_another_objectives_run(
 ) -> None:
     objective, notes = begin(data, runs / origin, "--objective", "mlm")
     anew = (
-        f"{runs / origin / 'export' / role}: has no head of the kind that the model needs; the model's head begins anew"
+        f"{runs / origin / 'export' / role}: has no head of the kind that the model needs; the model's head "
+        "starts from random weights"
     )
     assert notes == ([] if has_head else [anew])
     mine = dict(objective.networks.named_parameters())
@@ -114,7 +115,8 @@ def test_a_language_model_of_the_discriminators_size_begins_the_discriminator(
     objective, notes = begin(data, runs / origin, *PAIR)
     folder = runs / origin / "export/model"
     assert (
-        f"{folder}: has no head of the kind that the discriminator needs; the discriminator's head begins anew" in notes
+        f"{folder}: has no head of the kind that the discriminator needs; "
+        "the discriminator's head starts from random weights" in notes
     )
     mine = dict(objective.networks.named_parameters())
     assert all(torch.equal(mine[f"discriminator.{name}"], weight) for name, weight in encoder_of(folder).items())
@@ -159,7 +161,7 @@ def test_towers_begin_as_towers_and_say_so_where_they_cannot(data: Path, runs: P
     assert all(torch.equal(mine[f"generator.{name}"], one) for name, one in towers if ".layers." in name)
     _, notes = begin(data, runs / "electric" / "export", *PAIR)
     assert len(notes) == 1
-    assert "the generator begins anew" in notes[0]
+    assert "the generator starts from random weights" in notes[0]
 
 
 def frozen(runs: Path, name: str = "dropping") -> tuple[str, ...]:
@@ -262,8 +264,11 @@ def test_tokens_that_both_have_keep_their_rows_and_the_others_begin_as_drawn(
     bias = objective.networks.get_parameter("generator.head.bias")
     assert torch.equal(bias[is_known], generator[rows[is_known]])
     assert not bias[~is_known].any()
-    told = f"{carried} of {len(rows)} tokens are carried over by their text, {len(rows) - carried} begin anew"
-    assert notes == [f"{pairs / backbone / place}: {told}"]
+    (note,) = notes
+    assert note.startswith(
+        f"{pairs / backbone / place}: {carried} of {len(rows)} tokens are carried over by their text"
+    )
+    assert note.endswith(f", {len(rows) - carried} start from random weights")
 
 
 @torch.no_grad()

@@ -142,7 +142,7 @@ def test_a_preset_of_another_size_gives_way_to_the_size_asked_for() -> None:
     [
         (["--objective", "elektra"], "(got 'elektra'); did you mean 'electra'?"),
         (["--objective", "albrt"], "'albert' or 'xlnet' (got 'albrt'); did you mean 'albert'?"),
-        (["--objective", "5"], "(got 5); mend this setting"),
+        (["--objective", "5"], "(got 5); correct this setting"),
         (["--objective", "albert", "--model.hidden-size", "wide"], "model: hidden_size: input should be a valid int"),
         (["--generator.kind", "casual"], "(got 'casual'); did you mean 'causal'?"),
         (
@@ -371,12 +371,36 @@ def test_a_warm_up_of_the_users_own_holds_at_any_length() -> None:
 
 def test_micro_batches_of_a_preset_fit_a_smaller_batch_and_the_users_own_are_checked() -> None:
     smaller = parse_overrides(["--batch.size", "4"])
-    assert resolve_pretrain([read_settings("small"), smaller]).batch.micro_size == 4
-    assert resolve_pretrain([read_settings("small")]).batch.micro_size == 32
-    assert resolve_pretrain([read_settings("small"), parse_overrides(["--batch.size", "64"])]).batch.micro_size == 32
+    assert resolve_pretrain([read_settings("base"), smaller]).batch.micro_size == 4
+    assert resolve_pretrain([read_settings("base")]).batch.micro_size == 16
+    assert resolve_pretrain([read_settings("base"), parse_overrides(["--batch.size", "64"])]).batch.micro_size == 16
     both = parse_overrides(["--batch.size", "4", "--batch.micro-size", "8"])
     with pytest.raises(UsageError, match=r"batch.micro_size 8 is larger than batch.size 4"):
-        resolve_pretrain([read_settings("small"), both])
+        resolve_pretrain([read_settings("base"), both])
+
+
+@pytest.mark.parametrize(
+    ("preset", "words", "slices", "micro_size"),
+    [
+        ("tiny", "", 2, 0),
+        ("tiny", "--batch.size 16", 4, 0),
+        ("tiny", "--batch.size 3", 2, 0),
+        ("tiny", "--batch.size 1", 1, 0),
+        ("tiny", "--batch.size 500", 8, 0),
+        ("tiny", "--batch.micro-size 4", 1, 4),
+        ("tiny", "--batch.micro-size 0", 1, 0),
+        ("tiny", "--loss.sequence-weight 1", 1, 0),
+        ("small", "", 8, 0),
+        ("small", "--batch.slices 1", 1, 32),
+        ("base", "--batch.slices 16", 16, 0),
+        ("paper-small", "", 1, 32),
+    ],
+)
+def test_slices_of_a_preset_fit_the_step_and_the_users_word_on_how_it_is_cut_holds(
+    preset: str, words: str, slices: int, micro_size: int
+) -> None:
+    batch = resolve_pretrain([read_settings(preset), parse_overrides(words.split())]).batch
+    assert (batch.slices, batch.micro_size) == (slices, micro_size)
 
 
 @given(st.integers(1, 9), st.integers(0, 9), st.integers(1, 60), st.sampled_from([0.1, 0.5, 1.0]))

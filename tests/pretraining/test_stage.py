@@ -328,6 +328,7 @@ def test_what_the_run_accepts_the_dry_run_accepts(folder: Path) -> None:
     plan = plan_pretrain(ask(folder, "untouched", init_from=folder / "run/export/discriminator"))
     (note,) = plan.notes
     assert note.endswith(
-        "holds no generator to start from: what it does not share begins anew; give one with --init-generator"
+        "holds no generator to start from: what it does not share starts from random "
+        "weights; give one with --init-generator"
     )
     assert not (folder / "untouched").exists()

@@ -2,14 +2,16 @@
 
 import signal
 import subprocess
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from little_pretraining import make_request, prepare_sentences
-from torch import nn
+from torch import Tensor, nn
 
 from electralab.errors import Stopped, UsageError, WorkerFailed
 from electralab.events import Progress, run_to_end
@@ -18,6 +20,7 @@ from electralab.pretraining.stage import PretrainRequest, pretrain
 from electralab.pretraining.task import build_worker
 from electralab.records.run import read_metrics
 from electralab.stopping import StopSignal
+from electralab.training import workers
 from electralab.training.checkpoint import TrainingProgress, TrainingState
 from electralab.training.loop import LossScale
 from electralab.training.optimizer import Optimizer, OptimizerConfig, group_parameters
@@ -80,9 +83,7 @@ def test_a_run_goes_on_with_another_number_of_workers(data: Path, tmp_path: Path
     assert state_of(tmp_path / "cut") == state_of(tmp_path / "whole")
 
 
-def test_a_worker_that_dies_ends_the_run_and_the_same_command_goes_on(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def record_processes(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
     started: list[subprocess.Popen[bytes]] = []
 
     class Recorded(subprocess.Popen[bytes]):
@@ -91,6 +92,20 @@ def test_a_worker_that_dies_ends_the_run_and_the_same_command_goes_on(
             started.append(self)
 
     monkeypatch.setattr(subprocess, "Popen", Recorded)
+    return started
+
+
+def make_state(network: nn.Module) -> TrainingState:
+    config = OptimizerConfig()
+    depths = dict.fromkeys(dict(network.named_parameters()), 0)
+    optimizer = Optimizer(group_parameters(network.named_parameters(), depths, frozenset(), config), config)
+    return TrainingState(network, optimizer, LossScale(), TrainingProgress(), None)
+
+
+def test_a_worker_that_dies_ends_the_run_and_the_same_command_goes_on(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = record_processes(monkeypatch)
     with pytest.raises(WorkerFailed, match=r"worker \d was ended by signal 9 .*the same command goes on"):
         run_and(lambda: started[0].kill(), request(data, tmp_path / "run", 3), StopSignal())
     assert all(process.poll() is not None for process in started), "the other workers are ended too"
@@ -99,12 +114,51 @@ def test_a_worker_that_dies_ends_the_run_and_the_same_command_goes_on(
     assert state_of(tmp_path / "run") == state_of(tmp_path / "whole")
 
 
-def test_an_error_in_a_worker_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_worker_that_is_stopped_ends_the_run_with_the_stacks_of_all(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    started = record_processes(monkeypatch)
+    monkeypatch.setattr(workers, "_PATIENCE", 3)
+    with pytest.raises(WorkerFailed, match=r"worker 1 gave no sign of life for \d seconds .*the same command goes on"):
+        run_and(lambda: started[0].send_signal(signal.SIGSTOP), request(data, tmp_path / "run", 2), StopSignal())
+    assert all(process.poll() is not None for process in started)
+    stacks = capfd.readouterr().err
+    assert "in _collect" in stacks, "this process"
+    assert "in serve_worker" in stacks, "the worker"
+
+
+class SlowTask:
+    """A step in which nothing is heard of the main thread for longer than the run is patient."""
+
+    def __init__(self, network: nn.Linear) -> None:
+        self.network, self.part_metrics = network, dict[int, Any]()
+
+    def micro_losses(self, step: int, choose: Callable[[int], Iterable[int]] = range) -> Iterator[Tensor]:
+        for number in choose(2):
+            time.sleep(4 * step)
+            yield self.network(torch.ones(1, 2)).sum() * (number + 1)
+
+
+def build_slow() -> tuple[TrainingState, SlowTask]:
     network = nn.Linear(2, 2)
-    config = OptimizerConfig()
-    depths = dict.fromkeys(dict(network.named_parameters()), 0)
-    optimizer = Optimizer(group_parameters(network.named_parameters(), depths, frozenset(), config), config)
-    state = TrainingState(network, optimizer, LossScale(), TrainingProgress(), None)
+    return make_state(network), SlowTask(network)
+
+
+def test_a_slow_step_is_not_taken_for_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_PATIENCE", 5)
+    state, task = build_slow()
+    # The first worker, which is here, takes none of the slices.
+    monkeypatch.setattr(task, "micro_losses", lambda *_: iter(()))
+    step = SlicedStep(state, task, WorkerJob(build_slow, (), threads=1), num_slices=2, num_workers=2)
+    try:
+        whole = 3 * task.network(torch.ones(1, 2)).sum().item()
+        assert step.backward(1, 1.0) == pytest.approx(whole)
+    finally:
+        step.close()
+
+
+def test_an_error_in_a_worker_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    state = make_state(nn.Linear(2, 2))
     task = SimpleNamespace(micro_losses=None, part_metrics={})
     job = WorkerJob(build_worker, (tmp_path / "nowhere", resolve_pretrain([]), 1), threads=1)
     with pytest.raises(WorkerFailed, match=r"worker 1 failed: InputError: .*nowhere"):

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from electralab.records.findings import Analysis, ClaimsResult, PointClouds
-from electralab.reporting.analysis_page import claim_blocks, finding_blocks, tell_analysis, tell_answers
+from electralab.reporting.analysis_page import claim_blocks, finding_blocks, tell_answers
 from electralab.reporting.artifact import Artifact
+from electralab.reporting.format import tell
 from electralab.reporting.html import render_blocks
 from electralab.reporting.page import compose_page
 
@@ -32,7 +33,7 @@ def show(seen: Analysis, **more: Any) -> str:
 
 def test_an_analysis_counts_its_models_and_answers_beside_the_untrained_control() -> None:
     seen = analysis([figure("a", 0.4, control=CONTROL), figure("a, untrained", 0.2), figure("b", 0.3)])
-    [text] = tell_analysis(seen)
+    [text] = tell(seen, "analysis")
     assert "a, b: 2 figures, 1 of them beside a control and each model beside its untrained twin; 0 could not" in text
     assert list(tell_answers(seen)) == [
         "M33, anisotropy (cosine): a 0.40 (0.30 to 0.50), untrained 0.20 (0.10 to 0.30); b 0.30 (0.20 to 0.40)."

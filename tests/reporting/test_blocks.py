@@ -6,10 +6,10 @@ import io
 import pytest
 from rich.console import Console
 
+from electralab.records.evaluation import EvaluationPlan
 from electralab.reporting import format, terminal
 from electralab.reporting.blocks import (
     Block,
-    Bullets,
     Heading,
     MarkedText,
     Matrix,
@@ -19,7 +19,7 @@ from electralab.reporting.blocks import (
     join_tokens,
     long_table,
 )
-from electralab.reporting.cards import render_markdown
+from electralab.reporting.format import tell
 from electralab.reporting.terminal import color_tokens, print_blocks, suspicion_style
 
 EVIL = "a\x1b]0;title\x07b|c\nd"
@@ -42,16 +42,14 @@ def test_columns_of_numbers_are_known_by_what_they_say() -> None:
     assert table.texts() == [["x", "−0.1", "1", ""], ["y", "–", "wide", "2"]]
 
 
-def test_markdown_has_a_blank_line_between_blocks_and_cells_that_cannot_leave_their_table() -> None:
-    blocks: list[Block] = [
-        Heading("Scores"),
-        Paragraph("In points."),
-        Table("", ["", "dev"], [(EVIL, 3)]),
-        Bullets(["one", "two"]),
-    ]
-    assert render_markdown(blocks) == (
-        "## Scores\n\nIn points.\n\n|  | dev |\n|---|---:|\n| a\x1b]0;title\x07b&#124;c d | 3 |\n\n- one\n- two\n"
-    )
+def test_cells_of_markdown_cannot_leave_their_table() -> None:
+    table = Table("", ["", "dev"], [(EVIL, 3)])
+    assert table.markdown() == "|  | dev |\n|---|---:|\n| a\x1b]0;title\x07b&#124;c d | 3 |"
+
+
+def test_a_name_with_a_line_break_is_no_second_sentence() -> None:
+    plan = EvaluationPlan(model="a\nb", suite="rtd", data="d", generator=None, task="t", settings={})
+    assert tell(plan) == ["would score a b by rtd on d, task t"]
 
 
 def test_a_wide_table_of_numbers_is_cut_and_each_part_names_its_rows() -> None:
@@ -95,7 +93,7 @@ def test_wordpieces_become_the_text_they_were() -> None:
 
 def test_a_confusion_matrix_has_its_classes_on_both_sides() -> None:
     matrix = Matrix("taken for", ["no", "yes"], [[3, 1], [0, 4]])
-    assert "| no | 3 | 1 |" in render_markdown([matrix])
+    assert "no" in printed(matrix)
     assert "yes" in printed(matrix)
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from electralab.records.study import StudyResults
 from electralab.reporting.artifact import Artifact
-from electralab.reporting.cards import render_markdown
+from electralab.reporting.cards import write_study_report
 from electralab.reporting.html import render_blocks
 from electralab.reporting.page import compose_page
-from electralab.reporting.study_page import study_charts, study_report, study_scores, study_tables, tell_study
+from electralab.reporting.study_page import study_charts, study_scores, study_tables, tell_study
 
 HERE = Path("here")
 
@@ -69,8 +69,9 @@ def test_a_study_names_its_metrics_draws_points_and_says_what_its_arms_differ_in
     assert '<th scope="row">size</th>' not in page
 
 
-def test_the_report_has_table_costs_comparisons_reach_and_notes() -> None:
-    text = render_markdown(list(study_report(study(0.0001))))
+def test_the_report_has_table_costs_comparisons_reach_and_notes(tmp_path: Path) -> None:
+    write_study_report(tmp_path, study(0.0001))
+    text = (tmp_path / "report.md").read_text()
     assert "2 arms, 2 seeds, a budget of 3e13 FLOPs each." in text
     assert "| new | 52.0 ± 1.0 | – | 52.0 ± 1.0 |" in text
     assert "| new | 10 | 100 | 3e13 | 1,000 | 1.5 |" in text

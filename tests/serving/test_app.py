@@ -18,10 +18,10 @@ from pydantic import ValidationError
 from schemathesis import GenerationMode, checks
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 
-from electralab.records.answers import EXAMPLE_ANSWERS, Capability, Detection, Embedding, FillResult, PlayResult
+from electralab.records.answers import Capability, Detection, Embedding, FillResult, PlayResult
 from electralab.records.record import Record
 from electralab.records.tuned import PredictionRow
-from electralab.serving.app import write_policy
+from electralab.serving.app import read_page, write_policy
 from electralab.serving.guard import RequestGuard
 from electralab.serving.model import Model
 from electralab.serving.service import Body, DetectBody, EmbedBody, FillBody, PlayBody, PredictBody
@@ -336,9 +336,10 @@ def test_the_docs_show_an_answer_to_every_question(gate: RequestGuard) -> None:
         "predict": (PredictionRow, {"text": TEXT, "model": "reviews"}),
     }
     docs = unescape(get(gate, "/docs").text)
+    examples = json.loads(read_page("answers.json"))
     for ability, (kind, body) in kinds.items():
-        assert isinstance(EXAMPLE_ANSWERS[ability], kind)
-        example: dict[str, Any] = {"model": "mine", **EXAMPLE_ANSWERS[ability].to_json()}
+        assert kind.model_validate(examples[ability]).to_json() == examples[ability]
+        example: dict[str, Any] = {"model": "mine", **examples[ability]}
         real = post(gate, f"/v1/{ability}", body).json()
         assert example.keys() == real.keys()
         for name in ("tokens", "blanks"):
@@ -349,7 +350,7 @@ def test_the_docs_show_an_answer_to_every_question(gate: RequestGuard) -> None:
     assert json.dumps(get(gate, "/v1/models").json(), indent=1) in docs
     schema = get(gate, "/openapi.json").json()
     answers = schema["paths"]["/v1/detect"]["post"]["responses"]["200"]["content"]["application/json"]
-    assert answers["example"] == {"model": "mine", **EXAMPLE_ANSWERS["detect"].to_json()}
+    assert answers["example"] == {"model": "mine", **examples["detect"]}
     assert answers["schema"]
 
 
@@ -384,7 +385,7 @@ def test_of_very_many_wrong_things_only_the_first_is_noted(kind: type[Body], bod
     ("path", "body", "words"),
     [
         ("detect", {"text": "a"} | UNKNOWN, "no field named 'k0'; GET /docs lists them"),
-        ("detect", {"text": [1] * MANY}, "text: input should be a valid string (got a list of 50,000); mend it"),
+        ("detect", {"text": [1] * MANY}, "text: input should be a valid string (got a list of 50,000); correct it"),
         ("predict", {"text": ["a", 1]}, "text: a list should hold strings only, item 1 is not one (got a list of 2)"),
         ("predict", {"texts": ["a", {"words": [7]}]}, "texts[1]: part 'words' should hold strings only, item 0 is not"),
         ("predict", {"text": {"a": None}}, "text: part 'a' should be a string or a list of strings"),

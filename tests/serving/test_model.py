@@ -12,7 +12,9 @@ import electralab
 from electralab.errors import InputError
 from electralab.model.folders.folder import load_any
 from electralab.serving import model as model_module
-from electralab.serving.model import join_pieces, read_examples
+from electralab.serving.inputs import WindowConfig
+from electralab.serving.model import Model, join_pieces, read_examples
+from electralab.serving.predictor import PredictConfig
 
 
 def test_nothing_is_read_before_it_is_needed_and_then_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,6 +80,24 @@ def test_a_pre_trained_run_detects_and_does_not_predict(tmp_path: Path) -> None:
         InputError, match=r"holds a discriminator and a generator, which cannot predict; it can detect, .* finetune"
     ):
         model.predict(["the cat"])
+
+
+def test_a_model_may_multiply_in_16_bits(tmp_path: Path) -> None:
+    run = save_pretrained(tmp_path / "run")
+    scores = {}
+    for precision in ("fp32", "bf16", "auto"):
+        tokens = Model(run, WindowConfig(precision=precision)).detect("the cat sat").tokens
+        scores[precision] = [token.p_replaced for token in tokens]
+    assert scores["bf16"] != scores["fp32"], "it was asked for"
+    np.testing.assert_allclose(scores["bf16"], scores["fp32"], atol=0.02)
+    assert scores["auto"] in (scores["fp32"], scores["bf16"]), "whichever is faster here"
+    folder = save_tuned_folder(tmp_path / "model", make_tuned("regress"))
+    full, half = (
+        Model(folder).make_predictor(PredictConfig(precision=precision)).predict(["the cat"])[0]["prediction"]
+        for precision in ("fp32", "bf16")
+    )
+    assert full != half
+    assert half == pytest.approx(full, abs=0.1)
 
 
 def test_a_tuned_model_predicts_and_does_not_detect(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from little_tuned import TEXT, build_pair, little_tokenizer, save_pretrained
 
 import electralab
 from electralab.corpus.damage import Damage
+from electralab.detection.lexicon import Lexicon, edit_distances
 from electralab.errors import InputError
 from electralab.records.answers import Detection, Proof, Suggestion, TokenScore, Word, WordFinding
 from electralab.serving import proofreader as proofreader_module
@@ -21,10 +22,8 @@ from electralab.serving.encoder_handlers import Detector
 from electralab.serving.generator_handlers import MaskFiller
 from electralab.serving.inputs import WindowConfig
 from electralab.serving.proofreader import (
-    Lexicon,
     ProofreadConfig,
     Proofreader,
-    edit_distances,
     group_words,
     match_corruption,
     render_proofs,

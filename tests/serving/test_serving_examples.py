@@ -6,7 +6,7 @@ from importlib import import_module
 import pytest
 
 MODULES = (
-    *("serving.encoder_handlers", "serving.predictor", "serving.proofreader", "serving.model"),
+    *("serving.encoder_handlers", "serving.predictor", "detection.lexicon", "detection.words", "serving.model"),
     *("records.answers", "exporting.export", "compression.task"),
 )
 

@@ -13,8 +13,8 @@ import electralab
 from electralab.config import list_bundled
 from electralab.records.evaluation import Suite
 from electralab.shell import commands
+from electralab.shell.call import SETTING_DEFAULTS
 from electralab.shell.cli import build_parser, main
-from electralab.shell.parser import SETTING_DEFAULTS
 
 ROOT = Path(__file__).parents[2]
 VERBS = build_parser()[1]

@@ -13,6 +13,7 @@ from electralab.records.evaluation import EvaluationResult
 from electralab.records.run import CostEstimate, PaperTable, PretrainResults
 from electralab.records.tuned import GlueResults, TunedResults
 from electralab.reporting.blocks import Block
+from electralab.reporting.format import tell
 from electralab.reporting.study_page import glue_blocks
 from electralab.reporting.terminal import print_blocks
 from electralab.shell.call import settings_table
@@ -153,7 +154,7 @@ def test_an_evaluation_is_a_sentence_a_table_of_scores_and_one_for_each_kind_of_
         counts={"discriminator_pairs": 1000, "[bad]": 1},
         groups={"field": {"syntax": {"discriminator": 0.625}}, "uid": {str(n): {} for n in range(67)}},
     )
-    assert list(evaluate.format_result(result)) == [
+    assert tell(result, "blimp") == [
         "the discriminator prefers the acceptable sentence in 50.0 % of 1,000 pairs (chance: 50 %)"
     ]
     rows = cells(evaluate.score_blocks(result))

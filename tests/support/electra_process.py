@@ -6,6 +6,8 @@ import multiprocessing
 import os
 import re
 import resource
+import shlex
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -110,9 +112,9 @@ class Running:
         self._until(lambda: address.search(out.read_text()), "the address", seconds=120.0)
         return str(address.findall(out.read_text())[0])
 
-    def wait(self) -> Ended:
-        self._process.join(300)
-        assert self._process.exitcode is not None, "still running after five minutes"
+    def wait(self, seconds: float = 300) -> Ended:
+        self._process.join(seconds)
+        assert self._process.exitcode is not None, f"still running after {seconds} seconds"
         out, err = ((self._folder / f"{self._log}.{end}").read_text() for end in ("out", "err"))
         return Ended(self._process.exitcode, out, err)
 
@@ -153,3 +155,21 @@ class Shell:
         last = ended.err.splitlines()[-1]
         assert last.startswith("electra: ")
         return last.removeprefix("electra: ")
+
+
+def run_page(folder: Path, text: str) -> str:
+    """The commands of a page in its order -> what they say on standard error; only what needs a shell gets one."""
+    told = ""
+    for language, block in re.findall(r"```(bash|python)\n(.*?)```", text, re.DOTALL):
+        for line in [block] if language == "python" else block.replace("\\\n", "").splitlines():
+            if line.startswith("electra "):
+                # Exports and fine-tuning take minutes on a busy machine.
+                ended = Shell(folder).start(*shlex.split(line)[1:]).wait(1800)
+                assert ended.status == 0, f"{line}\n{ended.err}"
+                told += ended.err
+                continue
+            line = re.sub(r"\belectra\b", f"{sys.executable} -m electralab", line) if language == "bash" else line
+            command = ["bash", "-euo", "pipefail", "-c"] if language == "bash" else [sys.executable, "-c"]
+            done = subprocess.run([*command, line], cwd=folder, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"{line}\n{done.stderr}"
+    return told

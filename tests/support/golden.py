@@ -28,7 +28,10 @@ from electralab.pretraining.settings import PretrainConfig
 from electralab.tokens.shards import open_data
 
 FOLDER = Path(__file__).parents[1] / "golden"
-LOSSES, OBJECTIVE_LOSSES, FINDINGS = (FOLDER / f"{name}.txt" for name in ("tiny-losses", "objectives", "findings"))
+OBJECTIVE_LOSSES, FINDINGS = (FOLDER / f"{name}.txt" for name in ("objectives", "findings"))
+# By the words of the run: steps that are not cut, and as the preset cuts them.
+WHOLE: Words = ("--batch.slices", 1)
+LOSSES: dict[Path, Words] = {FOLDER / "tiny-losses.txt": WHOLE, FOLDER / "sliced-losses.txt": ()}
 
 Lines = Mapping[str, Sequence[str]]
 
@@ -65,16 +68,16 @@ def assert_near(values: Sequence[str], golden: Sequence[str], rel: float, name: 
             assert float(value) == pytest.approx(number, rel=rel, abs=rel, nan_ok=True), name
 
 
-def measure_losses(shell: Shell) -> dict[str, list[str]]:
+def measure_losses(shell: Shell, path: Path) -> dict[str, list[str]]:
     if not (shell.folder / "data").is_dir():
         prepare_little(shell)
-    shell.must(*train("golden", "--steps", 12))
+    shell.must(*train(path.stem, "--steps", 12, *LOSSES[path]))
     keys = ("loss", "generator_loss", "discriminator_loss")
-    return {str(record["step"]): [repr(record[key]) for key in keys] for record in metrics_of(shell.folder / "golden")}
+    return {str(record["step"]): [repr(record[key]) for key in keys] for record in metrics_of(shell.folder / path.stem)}
 
 
 STEPS = 5
-RUN: Words = (*NETWORKS, "--batch.size", 4, "--evaluation.rows", 8, "--evaluation.times", 0, "--threads", 1)
+RUN: Words = (*NETWORKS, *WHOLE, "--batch.size", 4, "--evaluation.rows", 8, "--evaluation.times", 0, "--threads", 1)
 
 OBJECTIVES = (
     *("electra", "electra-15", "electric", "replace-mlm", "all-tokens-mlm"),
@@ -159,7 +162,7 @@ _KEY = ("model", "claim", "name", "layer", "series", "part")
 _RUN: Words = (
     *("--model.num-layers", 2, "--model.embedding-size", 8, "--model.num-heads", 2, "--model.feedforward-size", 16),
     *("--batch.size", 8, "--evaluation.rows", 16, "--evaluation.times", 5, "--threads", 1, "--steps", 12),
-    *("--snapshots", "0.25,0.5"),
+    *("--snapshots", "0.25,0.5", *WHOLE),
 )
 
 
@@ -180,7 +183,7 @@ def measure_findings(shell: Shell) -> dict[str, list[str]]:
     for width in (8, 12, 16, 20, 24):
         shell.must("pretrain", "--data", "data", "--out", f"sizes/w{width}", "--model.hidden-size", width, *_RUN)
     quick: Words = ("--epochs", 1, "--batch-size", 8, "--sequence-length", 16, "--threads", 1, "--no-baseline")
-    shell.must("finetune", "sizes/w16", "--task", "classify", "--data", "table", "--out", "tuned", *quick)
+    shell.must("finetune", "sizes/w16", "--task", "classify", "--data", "table", "--out", "tuned", *quick, *WHOLE)
     sparing: Words = ("--recovery-steps", 0, "--importance.rows", 8, "--measure.rounds", 1, "--measure.bootstrap", 5)
     shell.must(
         *("compress", "sizes/w16", "--data", "data", "--out", "small", "--prune", "0.5", "--threads", 1),
@@ -218,7 +221,8 @@ KINDS = ("losses", "objectives", "findings", "snapshots")
 def write(kind: str, shell: Shell) -> None:
     match kind:
         case "losses":
-            write_lines(LOSSES, measure_losses(shell))
+            for path in LOSSES:
+                write_lines(path, measure_losses(shell, path))
         case "objectives":
             unpack(shell.folder)
             write_lines(OBJECTIVE_LOSSES, measure_objectives(shell))

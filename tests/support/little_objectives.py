@@ -10,6 +10,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from electralab.model.electra import CopyMLM, Generator
+from electralab.model.flops import count_masked
 from electralab.model.settings import GeneratorConfig, ModelConfig, derive_encoders
 from electralab.model.weights import init_weights
 from electralab.objective.electra import AllTokensObjective, ReplaceObjective
@@ -34,6 +35,7 @@ SIZES: dict[str, Any] = {
     "attention_dropout": 0.0,
 }
 TOKENIZER = cast(Tokenizer, CountingTokenizer())
+MASKED = 3 * count_masked(16, SHARE)  # of three rows of 16 tokens
 
 
 def configure(objective: str, *, model: Mapping[str, Any] | None = None, **more: Any) -> ObjectiveConfig:
@@ -63,7 +65,7 @@ def make_masked(
     if config.sentence_task == "none":
         made: Any = MLMObjective(network, config, TOKENIZER)
     else:
-        made = SentencePairObjective(network, config.sentence_task, config, TOKENIZER)
+        made = SentencePairObjective(network, config, TOKENIZER)
     init_weights(made.networks, 1)
     return cast(MLMObjective | SentencePairObjective, made)
 

@@ -1,6 +1,6 @@
 """A kind of task that the package does not have, whole in one file: several labels for a text, or none."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,24 +28,19 @@ class TopicsPrediction(Prediction):
 
 class Topics(TextKind[TopicsExample, TopicsPrediction]):
     name = "topics"
+    unlabelled = TopicsExample("", (), ())
     has_classes = True
     label_columns = ("topics",)
 
     def own_tasks(self) -> tuple[Task, ...]:
         return (Task("topics", "topics of a text", self, ("exact",), files=OWN_FILES),)
 
-    def converter(self, reader: RowReader) -> Callable[[Row], TopicsExample]:
-        def convert(row: Row) -> TopicsExample:
-            topics = reader.read_list(row, reader.columns.label) if reader.columns.label else ()
-            return TopicsExample(reader.read_id(row), reader.read_texts(row), topics)
-
-        return convert
+    def convert(self, reader: RowReader, row: Row) -> TopicsExample:
+        topics = reader.read_list(row, reader.columns.label) if reader.columns.label else ()
+        return TopicsExample(reader.read_id(row), reader.read_texts(row), topics)
 
     def find_labels(self, split: Split[TopicsExample]) -> tuple[str, ...]:
         return tuple(sorted({topic for example in split.examples for topic in example.topics}))
-
-    def make_unlabelled(self, texts: tuple[str, ...]) -> TopicsExample:
-        return TopicsExample("", texts, ())
 
     def target(self, example: TopicsExample, class_ids: Mapping[str, int]) -> NDArray[np.float32]:
         target = np.zeros(len(class_ids), dtype=np.float32)

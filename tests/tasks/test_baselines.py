@@ -15,10 +15,10 @@ from electralab.tasks.baselines import LinearClassifier, LinearRegressor, TextFe
 from electralab.tasks.catalog import find_task
 from electralab.tasks.kind import Example, Split
 from electralab.tasks.kinds.classification import ClassificationExample
+from electralab.tasks.kinds.qa import Answer, QAExample
 from electralab.tasks.kinds.regression import RegressionExample
 from electralab.tasks.kinds.tagging import TaggingExample
 from electralab.tasks.load import TaskData
-from electralab.tasks.squad import Answer, QAExample
 
 
 def split(name: str, examples: Sequence[Example], *, is_labelled: bool = True) -> Split[Example]:

@@ -9,9 +9,9 @@ import pytest
 from electralab.tasks.catalog import find_task
 from electralab.tasks.kind import Example, Split, rows_to_examples
 from electralab.tasks.kinds.classification import ClassificationExample
+from electralab.tasks.kinds.qa import Answer, QAExample
 from electralab.tasks.kinds.regression import RegressionExample
 from electralab.tasks.kinds.tagging import TaggingExample
-from electralab.tasks.squad import Answer, QAExample
 from electralab.tasks.table import BadRow, Columns, LabelledTable, Row
 
 COLUMNS = {

@@ -17,6 +17,7 @@ from electralab.errors import InputError, UsageError
 from electralab.tasks.catalog import find_task
 from electralab.tasks.kinds import KINDS
 from electralab.tasks.kinds.classification import ClassificationExample
+from electralab.tasks.kinds.qa import QAExample
 from electralab.tasks.kinds.regression import RegressionExample
 from electralab.tasks.kinds.tagging import TaggingExample
 from electralab.tasks.load import (
@@ -29,7 +30,6 @@ from electralab.tasks.load import (
     read_task,
     read_tests,
 )
-from electralab.tasks.squad import QAExample
 from electralab.tasks.table import BadRow, Columns, LabelledTable, Row
 from electralab.tokens.tokenizer import TokenizerConfig
 from electralab.tokens.tokenizer_training import train_symbol_vocab
@@ -201,7 +201,7 @@ def test_bad_rows_are_counted_and_named(tmp_path: Path) -> None:
         read("classify", path, max_bad_share=0.4)
     assert str(caught.value) == (
         f"{path}: 3 of 7 rows cannot be used (row 6 'text' is empty; row 7 has broken quoting (unexpected end of "
-        "data); row 8 has 1 field for 2 columns); mend them, or raise --data.max-bad-share (now 0.4)"
+        "data); row 8 has 1 field for 2 columns); correct them, or raise --data.max-bad-share (now 0.4)"
     )
 
 

@@ -15,8 +15,7 @@ from electralab.errors import UsageError
 from electralab.model.task_model import HeadConfig
 from electralab.tasks.features import FeatureEncoder, RowLogits, SpanConfig
 from electralab.tasks.kind import NetworkOutputs
-from electralab.tasks.kinds.qa import KIND, AnswerPrediction, QuestionWindow, split_context
-from electralab.tasks.squad import Answer, QAExample
+from electralab.tasks.kinds.qa import KIND, Answer, AnswerPrediction, QAExample, QuestionWindow, split_context
 from electralab.tokens.tokenizer import Encoded, SpecialTokens, Tokenizer, TokenizerConfig
 from electralab.tokens.tokenizer_training import train_tokenizer
 

@@ -10,21 +10,11 @@ from hypothesis import strategies as st
 
 from electralab.errors import InputError
 from electralab.tasks.kind import RowError
-from electralab.tasks.squad import (
-    Answer,
-    QAExample,
-    find_best_threshold,
-    has_exact_match,
-    normalise_answer,
-    read_answers,
-    read_questions,
-    score_squad,
-    token_f1,
-    write_squad_files,
-)
+from electralab.tasks.kinds import qa
 from electralab.tasks.table import BadRow, Row
 
 CONTEXT = "Paris is large. Paris is old."
+(QA,) = qa.KIND.own_tasks()
 
 
 def write_json(path: Path, value: Any) -> Path:
@@ -35,21 +25,22 @@ def write_json(path: Path, value: Any) -> Path:
 def test_nested_questions_become_rows_with_their_context(tmp_path: Path) -> None:
     asked = [{"id": "a", "question": "What?", "answers": []}, {"id": "b", "question": "Who?", "answers": []}, 7]
     value = {"version": "1.1", "data": [{"title": "T", "paragraphs": [{"context": CONTEXT, "qas": asked}]}]}
-    table = read_questions(write_json(tmp_path / "train.json", value), "utf-8")
+    table = qa.KIND.read_table(write_json(tmp_path / "train.json", value), "utf-8", QA)
     assert table.columns == ("id", "question", "answers", "context")
     assert table.rows[1] == Row(2, {"id": "b", "question": "Who?", "answers": [], "context": CONTEXT})
     assert table.rows[2] == BadRow(3, "is a JSON int, not a question")
 
 
 def test_flat_questions_are_rows_already(tmp_path: Path) -> None:
-    table = read_questions(write_json(tmp_path / "train.json", [{"question": "Who?", "context": CONTEXT}]), "utf-8")
+    path = write_json(tmp_path / "train.json", [{"question": "Who?", "context": CONTEXT}])
+    table = qa.KIND.read_table(path, "utf-8", QA)
     assert table.rows == [Row(1, {"question": "Who?", "context": CONTEXT})]
 
 
 def test_other_nesting_is_refused(tmp_path: Path) -> None:
     path = write_json(tmp_path / "train.json", {"data": [{"paragraphs": [{"text": "no context"}]}]})
     with pytest.raises(InputError, match="not laid out as SQuAD after question 0"):
-        read_questions(path, "utf-8")
+        qa.KIND.read_table(path, "utf-8", QA)
 
 
 @pytest.mark.parametrize(
@@ -61,18 +52,19 @@ def test_other_nesting_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_an_answer_is_written_down_in_many_ways(given: Any) -> None:
-    assert read_answers(given, CONTEXT) == ((Answer("Paris", 16),), 0)
+    assert qa.read_answers(given, CONTEXT) == ((qa.Answer("Paris", 16),), 0)
 
 
 @pytest.mark.parametrize("given", ["Paris", ["Paris"], [{"text": "Paris"}], {"text": ["Paris"]}])
 def test_an_answer_without_its_place_is_the_first_occurrence_and_counted(given: Any) -> None:
-    assert read_answers(given, CONTEXT) == ((Answer("Paris", 0),), 1)
+    assert qa.read_answers(given, CONTEXT) == ((qa.Answer("Paris", 0),), 1)
 
 
 def test_a_wrong_place_gives_the_nearest_occurrence() -> None:
-    assert read_answers([{"text": "Paris", "answer_start": 14}], CONTEXT) == ((Answer("Paris", 16),), 1)
-    assert read_answers([{"text": "Paris", "answer_start": 3}], CONTEXT) == ((Answer("Paris", 0),), 1)
-    assert read_answers([{"text": "Paris", "answer_start": -1}], CONTEXT) == ((Answer("Paris", 0),), 1)
+    assert qa.read_answers([{"text": "Paris", "answer_start": 14}], CONTEXT) == ((qa.Answer("Paris", 16),), 1)
+    assert qa.read_answers([{"text": "Paris", "answer_start": 3}], CONTEXT) == ((qa.Answer("Paris", 0),), 1)
+    assert qa.read_answers([{"text": "Paris", "answer_start": -1}], CONTEXT) == ((qa.Answer("Paris", 0),), 1)
+    assert qa.read_answers([{"text": "Paris", "answer_start": 0}], CONTEXT) == ((qa.Answer("Paris", 0),), 0)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +80,7 @@ def test_a_wrong_place_gives_the_nearest_occurrence() -> None:
 )
 def test_what_is_no_answer_is_said(given: Any, reason: str) -> None:
     with pytest.raises(RowError, match=reason):
-        read_answers(given, CONTEXT)
+        qa.read_answers(given, CONTEXT)
 
 
 @given(st.text("ab ", min_size=1), st.data())
@@ -97,12 +89,12 @@ def test_an_answer_is_always_a_slice_of_its_context(context: str, data: st.DataO
     text = context[start : data.draw(st.integers(start + 1, len(context)))]
     wrong = data.draw(st.none() | st.integers(-3, len(context) + 3))
     if text.strip():
-        (answer,), _ = read_answers([{"text": text, "answer_start": wrong}], context)
+        (answer,), _ = qa.read_answers([{"text": text, "answer_start": wrong}], context)
         assert context[answer.start : answer.start + len(answer.text)] == text
 
 
-def ask(*answers: str, is_impossible: bool = False, id: str = "q") -> QAExample:
-    return QAExample(id, "What?", " ".join(answers), tuple(Answer(text, 0) for text in answers), is_impossible)
+def ask(*answers: str, is_impossible: bool = False, id: str = "q") -> qa.QAExample:
+    return qa.QAExample(id, "What?", " ".join(answers), tuple(qa.Answer(text, 0) for text in answers), is_impossible)
 
 
 IMPOSSIBLE = ask(is_impossible=True)
@@ -128,7 +120,7 @@ IMPOSSIBLE = ask(is_impossible=True)
     ],
 )
 def test_answers_are_normalised_as_published(text: str, normal: str) -> None:
-    assert normalise_answer(text) == normal
+    assert qa.normalise_answer(text) == normal
 
 
 @pytest.mark.parametrize(
@@ -146,24 +138,24 @@ def test_answers_are_normalised_as_published(text: str, normal: str) -> None:
 def test_an_answer_is_compared_with_a_gold_one(
     gold: str, answer: str, is_exact: bool, f1: float, has_unanswerable: bool
 ) -> None:
-    assert has_exact_match(gold, answer) is is_exact
-    assert token_f1(gold, answer, has_unanswerable=has_unanswerable) == pytest.approx(f1)
+    assert qa.score_squad([ask(gold)], [answer])["exact_match"] == is_exact
+    assert qa.token_f1(gold, answer, has_unanswerable=has_unanswerable) == pytest.approx(f1)
 
 
 def test_two_empty_answers_agree_in_version_2_only() -> None:
-    assert token_f1("", "the", has_unanswerable=True) == 1
-    assert token_f1("", "the", has_unanswerable=False) == 0
+    assert qa.token_f1("", "the", has_unanswerable=True) == 1
+    assert qa.token_f1("", "the", has_unanswerable=False) == 0
 
 
 def test_the_best_of_several_gold_answers_counts_for_each_score_by_itself() -> None:
     question = ask("10 km", "km", "10 kilometres or so")
-    assert score_squad([question], ["km"]) == {"exact_match": 1, "f1": 1}
-    assert score_squad([question], ["10 kilometres"]) == {"exact_match": 0, "f1": pytest.approx(2 * 2 / 6)}
+    assert qa.score_squad([question], ["km"]) == {"exact_match": 1, "f1": 1}
+    assert qa.score_squad([question], ["10 kilometres"]) == {"exact_match": 0, "f1": pytest.approx(2 * 2 / 6)}
 
 
 def test_version_2_counts_both_kinds_of_question_apart() -> None:
     questions = [ask("red fox"), ask("blue"), IMPOSSIBLE, IMPOSSIBLE, IMPOSSIBLE]
-    scores = score_squad(questions, ["fox", "", "", "cat", ""])
+    scores = qa.score_squad(questions, ["fox", "", "", "cat", ""])
     assert scores == {
         "exact_match": 2 / 5,
         "f1": pytest.approx((2 / 3 + 2) / 5),
@@ -175,46 +167,46 @@ def test_version_2_counts_both_kinds_of_question_apart() -> None:
 
 
 def test_a_gold_answer_of_articles_only_is_dropped_in_version_2() -> None:
-    assert score_squad([ask("The", "Them")], ["the"]) == {"exact_match": 1, "f1": 0}  # 1.1: nothing shared
-    scores = score_squad([ask("The", "Them"), IMPOSSIBLE], ["the", ""])
+    assert qa.score_squad([ask("The", "Them")], ["the"]) == {"exact_match": 1, "f1": 0}  # 1.1: nothing shared
+    scores = qa.score_squad([ask("The", "Them"), IMPOSSIBLE], ["the", ""])
     assert scores["has_answer_exact_match"] == 0
-    assert score_squad([ask("The"), IMPOSSIBLE], ["", ""])["has_answer_f1"] == 1
+    assert qa.score_squad([ask("The"), IMPOSSIBLE], ["", ""])["has_answer_f1"] == 1
 
 
 def test_answers_above_the_threshold_count_as_silence() -> None:
     questions = [ask("red"), ask("blue"), IMPOSSIBLE, IMPOSSIBLE]
     answers = ["red", "blue", "cat", "dog"]
-    scores = score_squad(questions, answers, [-2.0, 1.0, 3.0, -1.0])
+    scores = qa.score_squad(questions, answers, [-2.0, 1.0, 3.0, -1.0])
     assert scores["exact_match"] == 2 / 4  # "blue" is silenced to its harm, "cat" to its good, "dog" should be
     assert scores["has_answer_exact_match"] == scores["no_answer_exact_match"] == 1 / 2
     # In order of the no-answer scores: red +1, dog -1, blue +1, cat -1; from 2 for silence: 2, 3, 2, 3, 2.
     assert (scores["best_exact_match"], scores["best_exact_threshold"]) == (3 / 4, -2.0)
     assert (scores["best_f1"], scores["best_f1_threshold"]) == (3 / 4, -2.0)
-    assert score_squad(questions, answers, [-2.0, 1.0, 3.0, -1.0], threshold=-2.0)["exact_match"] == 3 / 4
+    assert qa.score_squad(questions, answers, [-2.0, 1.0, 3.0, -1.0], threshold=-2.0)["exact_match"] == 3 / 4
 
 
 def test_the_best_threshold_of_f1_may_differ_from_that_of_exact_match() -> None:
     questions = [ask("red fox"), IMPOSSIBLE]
-    scores = score_squad(questions, ["fox", "cat"], [0.1, 0.2])
+    scores = qa.score_squad(questions, ["fox", "cat"], [0.1, 0.2])
     assert (scores["best_exact_match"], scores["best_exact_threshold"]) == (1 / 2, -0.9)  # silence everywhere
     assert scores["best_f1"] == pytest.approx((1 + 2 / 3) / 2)
     assert scores["best_f1_threshold"] == 0.1
 
 
 def test_silence_everywhere_has_a_threshold_that_silences_everything() -> None:
-    best, at = find_best_threshold(["x", "y"], [0.0, 0.0], [-5.0, 7.0], [False, False])
+    best, at = qa.find_best_threshold(["x", "y"], [0.0, 0.0], [-5.0, 7.0], [False, False])
     assert best == 1
     assert at < -5
 
 
 def test_equal_no_answer_scores_are_let_in_one_after_the_other() -> None:
     # No threshold parts the two, yet the official script sees 1/1 + 1/1 between them.
-    assert find_best_threshold(["red", "cat"], [1.0, 0.0], [0.5, 0.5], [True, False]) == (1.0, 0.5)
-    assert find_best_threshold(["cat", "red"], [0.0, 1.0], [0.5, 0.5], [False, True])[0] == 0.5
+    assert qa.find_best_threshold(["red", "cat"], [1.0, 0.0], [0.5, 0.5], [True, False]) == (1.0, 0.5)
+    assert qa.find_best_threshold(["cat", "red"], [0.0, 1.0], [0.5, 0.5], [False, True])[0] == 0.5
 
 
 def test_an_empty_answer_to_an_impossible_question_costs_nothing() -> None:
-    assert find_best_threshold(["", "red"], [1.0, 1.0], [0.1, 0.2], [False, True]) == (1.0, 0.2)
+    assert qa.find_best_threshold(["", "red"], [1.0, 1.0], [0.1, 0.2], [False, True]) == (1.0, 0.2)
 
 
 @given(
@@ -227,7 +219,7 @@ def test_the_best_threshold_is_that_of_trying_each(rows: list[tuple[bool, float,
     has_answer = [has for has, _, _ in rows]
     answers = ["x" if speaks else "" for _, _, speaks in rows]
     scores = [score if has else float(not text) for (has, score, _), text in zip(rows, answers, strict=True)]
-    best, at = find_best_threshold(answers, scores, no_answer, has_answer)
+    best, at = qa.find_best_threshold(answers, scores, no_answer, has_answer)
 
     def total(threshold: float) -> float:
         kept = zip(scores, no_answer, has_answer, strict=True)
@@ -238,22 +230,17 @@ def test_the_best_threshold_is_that_of_trying_each(rows: list[tuple[bool, float,
 
 
 def test_no_questions_score_zero() -> None:
-    assert score_squad([], []) == {"exact_match": 0, "f1": 0}
-    assert score_squad([], [], [])["f1"] == 0
+    assert qa.score_squad([], []) == {"exact_match": 0, "f1": 0}
+    assert qa.score_squad([], [], [])["f1"] == 0
 
 
 def test_files_are_those_the_official_script_reads(tmp_path: Path) -> None:
     questions = [ask("é", id="a"), ask("b", id="b"), ask("c", id="c"), ask("d", id="d")]
-    write_squad_files(tmp_path, questions, ["é", "", "c", "\ud800"], [0.0, 9999.0, -9999.0, 0.0])
-    assert json.loads((tmp_path / "predictions.json").read_text("utf-8")) == {
-        "a": "é",
-        "b": "",
-        "c": "c",
-        "d": "\ud800",
-    }
-    assert json.loads((tmp_path / "na_probs.json").read_text("utf-8")) == {
-        "a": 0.5,
-        "b": 1.0,
-        "c": pytest.approx(0, abs=1e-99),
-        "d": 0.5,
-    }
+    answers = {"é": 0.0, "": 9999.0, "c": -9999.0, "\ud800": 0.0}
+    predictions = [
+        qa.AnswerPrediction(text, qa.Span(text, 0, 0, 0.0), (), doubt, 0.0) for text, doubt in answers.items()
+    ]
+    qa.KIND.write_files(tmp_path, QA, questions, predictions)
+    answered, doubted = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("predictions", "na_probs"))
+    assert answered == {"a": "é", "b": "", "c": "c", "d": "\ud800"}
+    assert doubted == {"a": 0.5, "b": 1.0, "c": pytest.approx(0, abs=1e-99), "d": 0.5}

@@ -31,17 +31,10 @@ from electralab.tasks.features import (
     softmax,
 )
 from electralab.tasks.kind import Example, NetworkOutputs, SplitScores
-from electralab.tasks.kinds import KINDS
-from electralab.tasks.kinds.classification import (
-    ClassificationExample,
-    ClassPrediction,
-    score_classes,
-    tabulate_classes,
-)
-from electralab.tasks.kinds.qa import AnswerPrediction, Span
+from electralab.tasks.kinds import KINDS, classification
+from electralab.tasks.kinds.qa import Answer, AnswerPrediction, QAExample, Span
 from electralab.tasks.kinds.regression import RegressionExample, RegressionPrediction, score_values
 from electralab.tasks.kinds.tagging import TaggingExample, TaggingPrediction, score_tags
-from electralab.tasks.squad import Answer, QAExample
 
 
 def score(task_name: str, examples: Sequence[Any], predictions: Sequence[Any], labels: tuple[str, ...]) -> SplitScores:
@@ -49,12 +42,12 @@ def score(task_name: str, examples: Sequence[Any], predictions: Sequence[Any], l
     return task.kind.score(task, examples, predictions, labels)
 
 
-def texts(*labels: str) -> list[ClassificationExample]:
-    return [ClassificationExample(str(number), ("cat",), label) for number, label in enumerate(labels)]
+def texts(*labels: str) -> list[classification.ClassificationExample]:
+    return [classification.ClassificationExample(str(number), ("cat",), label) for number, label in enumerate(labels)]
 
 
-def classes(*labels: str) -> list[ClassPrediction]:
-    return [ClassPrediction(label, {}) for label in labels]
+def classes(*labels: str) -> list[classification.ClassPrediction]:
+    return [classification.ClassPrediction(label, {}) for label in labels]
 
 
 def test_classes_are_scored_and_tabulated() -> None:
@@ -141,18 +134,21 @@ def test_probabilities_add_up_and_large_logits_do_no_harm() -> None:
 
 
 def test_the_likeliest_class_is_named_with_the_probabilities_of_all() -> None:
-    examples = [ClassificationExample("0", ("cat",), ""), ClassificationExample("1", ("dog",), "")]
+    examples = [
+        classification.ClassificationExample("0", ("cat",), ""),
+        classification.ClassificationExample("1", ("dog",), ""),
+    ]
     head = HeadConfig(kind="classify", labels=("no", "yes"))
     outputs = [say(0.0, float(np.log(3))), say(float(np.log(9)), 0.0)]
     first, second = decode(head, examples, rows_of(*examples), outputs, 0.0)
-    assert isinstance(first, ClassPrediction)
-    assert isinstance(second, ClassPrediction)
+    assert isinstance(first, classification.ClassPrediction)
+    assert isinstance(second, classification.ClassPrediction)
     assert (first.label, second.label) == ("yes", "no")
     assert first.probabilities == pytest.approx({"no": 0.25, "yes": 0.75})
 
 
 def test_a_number_is_what_the_network_says() -> None:
-    example = ClassificationExample("0", ("cat",), "")
+    example = classification.ClassificationExample("0", ("cat",), "")
     assert decode(HeadConfig(kind="regress"), [example], rows_of(example), [say(2.5)], 0.0) == [
         RegressionPrediction(2.5)
     ]
@@ -363,7 +359,7 @@ SENTENCES = st.lists(st.lists(st.tuples(TAG, TAG), max_size=6), min_size=1, max_
 
 def test_two_classes_are_counted_by_hand() -> None:
     truth, predicted = np.array([1, 1, 1, 0, 0, 0, 0, 0]), np.array([1, 1, 0, 1, 0, 0, 0, 0])
-    scores = score_classes(("accuracy", "f1", "macro_f1", "mcc"), truth, predicted, 2)
+    scores = classification.score_classes(("accuracy", "f1", "macro_f1", "mcc"), truth, predicted, 2)
     # Of class 1: 2 hits, 1 too many, 1 missed; of class 0: 4 hits, 1 too many, 1 missed.
     assert scores["accuracy"] == 6 / 8
     assert scores["f1"] == pytest.approx(2 / 3)
@@ -373,14 +369,14 @@ def test_two_classes_are_counted_by_hand() -> None:
 
 def test_f1_of_three_classes_is_their_mean() -> None:
     truth, predicted = np.array([0, 1, 2, 2]), np.array([0, 2, 2, 2])
-    assert score_classes(["f1"], truth, predicted, 3) == {"f1": pytest.approx((1 + 0 + 4 / 5) / 3)}
+    assert classification.score_classes(["f1"], truth, predicted, 3) == {"f1": pytest.approx((1 + 0 + 4 / 5) / 3)}
 
 
 @pytest.mark.parametrize("size", [0, 1, 5])
 @pytest.mark.parametrize("classes", [(0, 0), (1, 1), (0, 1)])
 def test_a_single_class_in_sight_gives_no_warning(size: int, classes: tuple[int, int]) -> None:
     truth, predicted = (np.full(size, one) for one in classes)
-    scores = score_classes(("accuracy", "f1", "macro_f1", "mcc"), truth, predicted, 2)
+    scores = classification.score_classes(("accuracy", "f1", "macro_f1", "mcc"), truth, predicted, 2)
     assert scores["mcc"] == 0.0
     assert scores["accuracy"] == float(size > 0 and classes[0] == classes[1])
 
@@ -406,7 +402,7 @@ def test_values_that_do_not_vary_score_zero_without_a_warning(predicted: list[fl
 
 def test_an_unknown_metric_is_named_with_the_known_ones() -> None:
     with pytest.raises(UsageError, match=r"no metric named 'bleu' .* accuracy, f1, macro_f1, mcc"):
-        score_classes(["accuracy", "bleu"], np.array([0]), np.array([0]), 2)
+        classification.score_classes(["accuracy", "bleu"], np.array([0]), np.array([0]), 2)
 
 
 def test_an_entity_counts_only_as_a_whole_and_of_its_type() -> None:
@@ -459,7 +455,7 @@ def test_entities_agree_with_seqeval_in_whole_and_by_type(sentences: list[list[t
 @given(pairs=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1))
 def test_the_report_agrees_with_scikit_learn(pairs: list[tuple[int, int]]) -> None:
     truth, predicted = np.array(pairs).T
-    report = tabulate_classes(truth, predicted, ["a", "b", "c", "d"])
+    report = classification.tabulate_classes(truth, predicted, ["a", "b", "c", "d"])
     theirs = precision_recall_fscore_support(truth, predicted, labels=range(4), zero_division=0)
     ours = np.array([(one.precision, one.recall, one.f1, one.support) for one in report.classes])
     np.testing.assert_allclose(ours.T, np.array(theirs, dtype=float))
@@ -467,7 +463,7 @@ def test_the_report_agrees_with_scikit_learn(pairs: list[tuple[int, int]]) -> No
 
 
 def test_the_table_has_truth_in_rows() -> None:
-    report = tabulate_classes(np.array([0, 0, 1]), np.array([0, 1, 1]), ["neg", "pos"])
+    report = classification.tabulate_classes(np.array([0, 0, 1]), np.array([0, 1, 1]), ["neg", "pos"])
     assert report.confusion == ((1, 1), (0, 1))
     assert json.loads(json.dumps(report.to_json()))["confusion"] == [[1, 1], [0, 1]]
 

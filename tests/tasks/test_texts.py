@@ -16,9 +16,9 @@ from electralab.tasks.features import IGNORED, EncodedSplit, Feature, FeatureEnc
 from electralab.tasks.kind import AnyKind
 from electralab.tasks.kinds import KINDS
 from electralab.tasks.kinds.classification import ClassificationExample
+from electralab.tasks.kinds.qa import Answer, QAExample
 from electralab.tasks.kinds.regression import RegressionExample
 from electralab.tasks.kinds.tagging import TaggingExample, split_words
-from electralab.tasks.squad import Answer, QAExample
 from electralab.tasks.texts import TextExample, fit_parts, split_symbols, swap_pairs
 from electralab.tokens.tokenizer import Tokenizer, TokenizerConfig
 from electralab.tokens.tokenizer_training import train_symbol_vocab

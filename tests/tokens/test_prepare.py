@@ -23,7 +23,7 @@ from electralab.errors import (
     UsageError,
 )
 from electralab.events import Event, Progress
-from electralab.records.prepared import PreparedReport
+from electralab.records.prepared import PreparedPass, PreparedReport
 from electralab.stopping import StopSignal
 from electralab.tokens import shards
 from electralab.tokens.prepare import PrepareConfig, fingerprint_data, plan_prepare, prepare, without_rule
@@ -41,7 +41,7 @@ def given(tokenizer: Path) -> PrepareConfig:
     return resolve(PrepareConfig, [ConfigLayer("test", changes)])
 
 
-def run(source: Path | str, out: Path, **changes: Any) -> list[Event[PreparedReport]]:
+def run(source: Path | str, out: Path, **changes: Any) -> list[Event[PreparedReport | PreparedPass]]:
     return list(prepare([str(source)], out, config(**changes), StopSignal()))
 
 
@@ -76,7 +76,7 @@ def test_progress_names_its_phases_and_never_passes_its_total(tmp_path: Path, co
     events = run(corpus, tmp_path / "data")
     progress = [event for event in events if isinstance(event, Progress)]
     phases = list(dict.fromkeys(event.phase for event in progress))
-    assert phases == ["hashing", "sampling", "learning", "encoding", "finished"]
+    assert phases == ["hashing", "counting", "merging", "sampling", "learning", "encoding", "finished"]
     assert all(0 <= event.done <= event.total == corpus.stat().st_size for event in progress)
     assert progress[-1].values["documents"] == 60
     assert progress[-1].line.startswith("finished: 60 documents, ")
@@ -103,7 +103,9 @@ def run_until(phase: str, times: int, source: Path, out: Path, **changes: Any) -
         stop.number = 15 if times <= 0 else 0
 
 
-@pytest.mark.parametrize(("phase", "times"), [("hashing", 1), ("sampling", 2), ("encoding", 1), ("encoding", 9)])
+@pytest.mark.parametrize(
+    ("phase", "times"), [("hashing", 1), ("counting", 2), ("sampling", 2), ("encoding", 1), ("encoding", 9)]
+)
 @pytest.mark.parametrize("kind", ["contiguous", "pairs"])
 def test_a_stopped_build_goes_on_to_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str, times: int, kind: str
@@ -133,7 +135,7 @@ def test_a_source_that_changes_while_it_is_read_gives_no_data(tmp_path: Path, co
 
 def test_a_finished_part_is_not_encoded_again(tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stop_before_the_end(corpus, tmp_path / "data")
-    monkeypatch.setattr("electralab.tokens.shards.ShardWriter._encode", fail)
+    monkeypatch.setattr("electralab.tokens.prepare.make_encoder", fail)
     run(corpus, tmp_path / "data")
     assert len(open_data(tmp_path / "data").train) > 0
 
@@ -185,7 +187,9 @@ def test_damaged_data_of_other_settings_is_left_to_its_owner(tmp_path: Path, cor
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"made_from": {"seed": 3}, "sha256": ""}', "9" * 5000])
-@pytest.mark.parametrize("record", ["build.json", "tokenizer.json", "part-00000.json"])
+@pytest.mark.parametrize(
+    "record", ["build.json", "count-00000.json", "merge.json", "tokenizer.json", "part-00000.json"]
+)
 def test_a_damaged_record_of_an_unfinished_build_is_not_taken_for_other_settings(
     tmp_path: Path, corpus: Path, record: str, text: str
 ) -> None:
@@ -227,7 +231,7 @@ def test_text_with_nothing_left_is_refused_with_the_reasons_and_the_worst_files(
     sentence = (
         f"no document left to prepare (8 undecodable: 3 of 3 in {folder / 'b.txt'}, 2 of 2 in {folder / 'c.txt'}, "
         f"1 of 1 in {folder / 'a.txt'} and 2 more files); give text, name its encoding with --reading.encoding, "
-        "or mend it with --repair"
+        "or repair it with --repair"
     )
     with pytest.raises(InputError) as caught:
         run(folder, tmp_path / "data")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from little_runs import damage
 from torch import nn
 
 from electralab.errors import DamagedArtifact
@@ -53,12 +54,6 @@ def take_steps(state: TrainingState, count: int) -> None:
 def tensors_of(state: TrainingState) -> dict[str, torch.Tensor]:
     weights = dict(state.model.named_parameters())
     return {name: tensor.detach().clone() for name, tensor in (weights | state.optimizer.tensors()).items()}
-
-
-def flip(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
 
 
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
@@ -125,7 +120,7 @@ def test_the_one_before_a_damaged_checkpoint_is_found_and_the_damage_named(tmp_p
     save_steps(tmp_path, 10, 20)
     file = tmp_path / "step-20" / name
     if how == "flipped":
-        flip(file)
+        damage(file)
     elif how == "truncated":
         file.write_bytes(file.read_bytes()[:-5])
     else:
@@ -141,7 +136,7 @@ def test_the_one_before_a_damaged_checkpoint_is_found_and_the_damage_named(tmp_p
 def test_the_only_good_checkpoint_outlives_a_damaged_newer_one(tmp_path: Path) -> None:
     """Keeping one: were it the newest by name, the good one would go and the damaged one stay."""
     state = save_steps(tmp_path, 10, 20)
-    flip(tmp_path / "step-20" / "model.safetensors")
+    damage(tmp_path / "step-20" / "model.safetensors")
     latest = find_latest(tmp_path, lambda _: None)
     assert latest == tmp_path / "step-10"
     state.progress.step = 11

@@ -102,30 +102,18 @@ def test_each_parameter_has_its_norm_from_before_clipping() -> None:
     assert report.gradient_norm == pytest.approx(10.0)
 
 
-def test_a_signal_in_the_forward_pass_abandons_the_step() -> None:
+@pytest.mark.parametrize("is_backward", [False, True])
+def test_a_signal_in_either_pass_abandons_the_step(is_backward: bool) -> None:
     model, stop = Line(), StopSignal()
 
     def parts(_: int) -> Iterator[Tensor]:
+        loss = model(1.0) if is_backward else None
         stop.number = signal.SIGTERM
-        yield model(1.0)
+        yield model(1.0) if loss is None else loss
 
     with pytest.raises(Stopped) as caught:
         next(_train(model, _optimizer(model), parts, stop=stop))
     assert caught.value.status == 143
-    assert model.weight.item() == 2.0
-
-
-def test_a_signal_in_the_backward_pass_abandons_the_step() -> None:
-    model, stop = Line(), StopSignal()
-
-    def parts(_: int) -> Iterator[Tensor]:
-        loss = model(1.0)
-        stop.number = signal.SIGINT
-        yield loss
-
-    with pytest.raises(Stopped) as caught:
-        next(_train(model, _optimizer(model), parts, stop=stop))
-    assert caught.value.status == 130
     assert model.weight.item() == 2.0
 
 

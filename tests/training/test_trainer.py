@@ -82,8 +82,10 @@ def saved(events: list[Update]) -> list[str]:
 
 
 def test_progress_adds_up_what_the_work_counts(tmp_path: Path) -> None:
-    _, events = sit(tmp_path)
+    work, events = sit(tmp_path)
     records = step_records(events)
+    assert work.judged == []  # nobody asked
+    assert not any("value_gradient_norm" in record for record in records)  # one network has no norms of parts
     assert [(record["step"], record["tokens"], record["flops"]) for record in records] == [
         (2, 20, 200),
         (4, 40, 400),
@@ -91,11 +93,6 @@ def test_progress_adds_up_what_the_work_counts(tmp_path: Path) -> None:
     ]
     assert [record.to_json() for record in read_metrics(tmp_path / "metrics.jsonl")] == records
     assert 0 < records[0]["value"] < records[2]["value"]
-
-
-def test_one_network_has_no_norms_of_parts(tmp_path: Path) -> None:
-    sit(tmp_path)
-    assert not any("value_gradient_norm" in record for record in read_metrics(tmp_path / "metrics.jsonl"))
 
 
 def test_several_networks_have_a_gradient_norm_each(tmp_path: Path) -> None:
@@ -131,19 +128,12 @@ def test_the_last_step_is_logged_judged_and_saved_whatever_the_pace(tmp_path: Pa
     assert [record["score"] for record in read_metrics(tmp_path / "metrics.jsonl")] == [4.0, 7.0]
 
 
-def test_work_is_not_judged_where_nobody_asks(tmp_path: Path) -> None:
-    assert sit(tmp_path)[0].judged == []
-
-
 def test_a_step_that_is_not_finite_changes_nothing_and_is_told(tmp_path: Path) -> None:
     work, events = sit(tmp_path, lost_at=(3,))
     assert warnings(events) == ["step 3 was not finite (loss nan, gradient norm nan) and changed nothing; 1 so far"]
+    assert saved(sit(tmp_path / "other", lost_at=(4,))[1]) == ["step-2", "step-6"]  # a skipped step is not saved
     assert math.isfinite(work.number.value.tolist()[0])
     assert read_metrics(tmp_path / "metrics.jsonl")[-1]["skipped_steps"] == 1
-
-
-def test_a_skipped_step_is_not_saved(tmp_path: Path) -> None:
-    assert saved(sit(tmp_path, lost_at=(4,))[1]) == ["step-2", "step-6"]
 
 
 def test_too_many_skipped_steps_in_a_row_end_it_and_name_what_is_left(tmp_path: Path) -> None:

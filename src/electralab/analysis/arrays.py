@@ -18,23 +18,15 @@ IntArray = NDArray[np.integer[Any]]
 BoolArray = NDArray[np.bool_]
 
 
-def require_count(name: str, count: int, least: int, what: str) -> None:
+def require_count(name: str, count: int, least: int, what: str, *arrays: NDArray[np.floating[Any]]) -> None:
+    """At least so many of something, and every number of the arrays finite."""
     if count < least:
         raise InputError(f"{name}: needs at least {least:,} {what}, got {count:,}; give more")
-
-
-def require_finite(name: str, *arrays: NDArray[np.floating[Any]]) -> None:
     for values in arrays:
         if bad := int((~np.isfinite(values)).sum()):
             raise InputError(
                 f"{name}: {bad:,} of {values.size:,} numbers are not finite; see whether the model diverged"
             )
-
-
-def require_rows(name: str, least: int, what: str, *arrays: NDArray[np.floating[Any]]) -> None:
-    """At least so many rows, and every number finite."""
-    require_count(name, len(arrays[0]), least, what)
-    require_finite(name, *arrays)
 
 
 def normalise(vectors: Matrix) -> FloatArray:

@@ -6,13 +6,14 @@ values, a statistic of rows -> Interval, Controlled -> Finding | Skipped
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf, isfinite
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from electralab import statistics
-from electralab.analysis.arrays import IntArray, require_rows
+from electralab.analysis.arrays import IntArray, require_count
 from electralab.errors import DamagedArtifact, InputError
 from electralab.statistics import FloatArray, Indices, Interval, Statistic
 
@@ -99,7 +100,7 @@ def measure_correlation(first: FloatArray, second: FloatArray, draws: Resampler)
 
     Control: the second column shuffled, in all orders where they are few (7 pairs), else in some drawn ones.
     """
-    require_rows("correlation", 4, "pairs", first, second)
+    require_count("correlation", len(first), 4, "pairs", first, second)
     # Columns are short and ranks quick, so that the setting for slower figures does not count here.
     rho = Resampler(draws.rng).interval(
         lambda indices: statistics.spearman(first[indices], second[indices]), len(first)
@@ -149,7 +150,7 @@ def skip_on_error(id: str, name: str) -> Iterator[list[Skipped]]:
     """What is yielded inside the block stays; an error that speaks to the user ends the block and is in the list.
 
     >>> with skip_on_error("probe", "the probe") as skipped:
-    ...     require_rows("probe", 4, "examples", np.ones(3))
+    ...     require_count("probe", len(np.ones(3)), 4, "examples", np.ones(3))
     >>> skipped[0].reason
     'probe: needs at least 4 examples, got 3; give more'
     """
@@ -163,3 +164,9 @@ def skip_on_error(id: str, name: str) -> Iterator[list[Skipped]]:
 def exact(value: float) -> Interval:
     """What is counted or known: an interval without width."""
     return Interval(value, value, value)
+
+
+def write_ends(interval: Interval, least: float = -inf, most: float = inf) -> dict[str, float | None]:
+    """As records have it, cut to the values that there can be. JSON has no NaN: what cannot be had is null."""
+    ends = {"value": interval.value, "low": interval.low, "high": interval.high}
+    return {name: min(max(end, least), most) if isfinite(end) else None for name, end in ends.items()}

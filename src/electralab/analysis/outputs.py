@@ -15,12 +15,11 @@ import torch
 import torch.nn.functional as F
 
 from electralab.analysis.arrays import BoolArray, FloatArray, Indices, IntArray, Matrix
-from electralab.analysis.data import AnalysisData
+from electralab.analysis.data import AnalysisData, AnalysisModel, reinitialise
 from electralab.analysis.finding import Finding
-from electralab.analysis.model import AnalysisModel, reinitialise
 from electralab.analysis.probe_sets import TaggedSentence
 from electralab.errors import InputError
-from electralab.evaluation import states
+from electralab.evaluation import context as states
 from electralab.evaluation.context import Progressive
 from electralab.evaluation.heldout import HeldoutConfig, mask_rows
 from electralab.model.electra import Electra

@@ -74,7 +74,7 @@ def read_pairs(path: Path | str = "") -> dict[str, tuple[SentencePair, ...]]:
     """Columns source, target and perhaps kind -> pairs by kind; without a kind, the file's name is it."""
     pairs: dict[str, list[SentencePair]] = {}
     for fields in _read_fields(Path(path or SETS / "pairs.tsv"), ("source", "target"), "kind"):
-        pairs.setdefault(fields["kind"], []).append(SentencePair(fields["source"], fields["target"]))
+        pairs.setdefault(fields.pop("kind"), []).append(SentencePair(**fields))
     return {kind: tuple(rows) for kind, rows in pairs.items()}
 
 
@@ -157,7 +157,7 @@ def _check_rows(table: LabelledTable) -> list[Row]:
     """All rows, or why not: a small set is mended sooner than a missing part of it is explained."""
     bad = next((row for row in table.rows if isinstance(row, BadRow)), None)
     if bad is not None:
-        raise InputError(f"{table.path}: line {bad.row}: {bad.reason}; mend it")
+        raise InputError(f"{table.path}: line {bad.row}: {bad.reason}; correct it")
     if not table.good_rows:
         raise InputError(f"{table.path}: holds nothing to read; give at least one row")
     return table.good_rows

@@ -5,17 +5,16 @@ AnalysisRequest -> Event... -> Analysis
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 from time import monotonic
 
 from pydantic import ValidationError
 
 from electralab import __version__
-from electralab.analysis.data import AnalysisData, AnalysisSettings, load_analysis_data
-from electralab.analysis.finding import Finding, Skipped
-from electralab.analysis.measures import Measure, list_measures
-from electralab.analysis.model import AnalysisModel, load_analysis_model, name_models, reinitialise, slug
+from electralab.analysis import data as analysis_data
+from electralab.analysis.data import AnalysisSettings, load_analysis_data, load_analysis_model, reinitialise
+from electralab.analysis.finding import Finding, Skipped, write_ends
+from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, list_measures
 from electralab.artifacts import lock_folder, read_json, sha256_file, sha256_json, write_file, write_json
 from electralab.errors import DamagedArtifact, InputError, UsageError
 from electralab.events import Event, Note, Progress, Result, format_minutes
@@ -24,11 +23,9 @@ from electralab.model.folders.folder import locate_networks
 from electralab.records import findings as records
 from electralab.records.findings import Analysis, AnalysisPlan, MeasureResult
 from electralab.records.kinds import require_empty_or
-from electralab.reporting.analysis_page import analysis_report
-from electralab.reporting.cards import render_markdown
+from electralab.reporting.cards import render_analysis_report
 from electralab.reporting.plots import Projection, plot_claims, save_figure
 from electralab.runtime import choose_device
-from electralab.statistics import Interval
 from electralab.stopping import StopSignal
 
 # Which tokens the discriminator is scored on: what was measured on others is measured again.
@@ -55,7 +52,7 @@ def analyze(request: AnalysisRequest, stop: StopSignal) -> Iterator[Event[Analys
     data = load_analysis_data(request.data, settings, stop.check)
     if not request.models:
         raise UsageError("analyze: no model; give one or several")
-    names, device = name_models(request.models), choose_device(settings.device)
+    names, device = analysis_data.name_models(request.models), choose_device(settings.device)
     models = [load_analysis_model(path, name, device) for path, name in zip(request.models, names, strict=True)]
     if settings.untrained:
         # Each model with its untrained control after it.
@@ -82,7 +79,7 @@ def analyze(request: AnalysisRequest, stop: StopSignal) -> Iterator[Event[Analys
             yield Progress("analyzing", done, len(work), f"{claim} {measure.title}: {model.name}")
             identity = _fingerprint(model, measure, data)
             # One file for each model and measure, so that a stop loses one of them at most.
-            path = out / "parts" / f"{slug(model.name)}-{claim}.json"
+            path = out / "parts" / f"{analysis_data.slug(model.name)}-{claim}.json"
             result = _read_result(path, out, identity)
             is_reused = result is not None
             if result is None:
@@ -114,7 +111,10 @@ def plan_analysis(request: AnalysisRequest) -> AnalysisPlan:
     require_empty_or("analysis", request.out)
     load_analysis_data(request.data, request.settings)
     return AnalysisPlan(
-        models={name: str(path) for name, path in zip(name_models(request.models), request.models, strict=True)},
+        models={
+            name: str(path)
+            for name, path in zip(analysis_data.name_models(request.models), request.models, strict=True)
+        },
         networks=tuple(str(folder) for path in request.models for folder in locate_networks(path)),
         data=str(request.data),
         out=str(request.out),
@@ -146,10 +146,10 @@ def run_measure(model: AnalysisModel, measure: Measure, data: AnalysisData, out:
                 case Finding(id=id, name=name):
                     control = None
                     if output.control is not None:
-                        control = records.ControlRecord(**_ends(output.control), meaning=output.control_meaning)
+                        control = records.ControlRecord(**write_ends(output.control), meaning=output.control_meaning)
                     texts = {field: getattr(output, field) for field in ("unit", "meaning", "note", "series", "part")}
                     figure = {"id": f"{measure.id}.{id}", "name": name, "layer": output.layer, "control": control}
-                    findings.append(records.FindingRecord(**owner, **figure, **_ends(output.estimate), **texts))
+                    findings.append(records.FindingRecord(**owner, **figure, **write_ends(output.estimate), **texts))
                 case Skipped():
                     missing.append(output)
                 case Projection(title=title, meaning=meaning, categories=categories, words=words):
@@ -158,7 +158,7 @@ def run_measure(model: AnalysisModel, measure: Measure, data: AnalysisData, out:
                     texts = {"title": title, "meaning": meaning, "categories": categories, "words": words}
                     clouds.append(records.PointCloud(**owner, points=points, **texts))
                 case _:
-                    file = save_figure(out, f"{slug(model.name)}-{output.name}", output)
+                    file = save_figure(out, f"{analysis_data.slug(model.name)}-{output.name}", output)
                     texts = {"title": output.title, "meaning": output.meaning}
                     pictures.append(records.PictureRecord(**owner, file=file, **texts))
     except InputError as error:
@@ -173,12 +173,6 @@ def run_measure(model: AnalysisModel, measure: Measure, data: AnalysisData, out:
         drawings=tuple(pictures),
         points=tuple(clouds),
     )
-
-
-def _ends(interval: Interval) -> dict[str, float | None]:
-    """JSON has no NaN: an interval that cannot be had is null."""
-    ends = {"value": interval.value, "low": interval.low, "high": interval.high}
-    return {name: end if isfinite(end) else None for name, end in ends.items()}
 
 
 def _read_result(path: Path, out: Path, identity: str) -> MeasureResult | None:
@@ -220,10 +214,13 @@ def _fingerprint(model: AnalysisModel, measure: Measure, data: AnalysisData) -> 
 def _write_analysis(
     out: Path, about: Analysis, results: Sequence[MeasureResult], pictures: Sequence[records.PictureRecord] = ()
 ) -> Analysis:
-    names = ("findings", "missing", "drawings", "points")
-    rows = {name: tuple(row for result in results for row in getattr(result, name)) for name in names}
-    records.PointClouds(clouds=rows.pop("points")).write(out)
-    analysis = about.model_copy(update=rows | {"drawings": (*pictures, *rows["drawings"])})
-    write_file(out / "README.md", render_markdown(analysis_report(analysis)))
+    findings, missing, drawings, clouds = (
+        tuple(row for result in results for row in getattr(result, name))
+        for name in ("findings", "missing", "drawings", "points")
+    )
+    records.PointClouds(clouds=clouds).write(out)
+    update = {"findings": findings, "missing": missing, "drawings": (*pictures, *drawings)}
+    analysis = about.model_copy(update=update)
+    write_file(out / "README.md", render_analysis_report(analysis))
     analysis.write(out)
     return analysis

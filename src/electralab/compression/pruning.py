@@ -1,6 +1,6 @@
 """What a network would miss least goes, and what is left learns again from the truth and from the network as it was.
 
-CompressionTask, network -> Importance -> PrunedLayer...;  student, teacher -> Update...
+CompressionTask, network -> ImportanceRecord -> PrunedLayer...;  student, teacher -> Update...
 
 If a head wrote nothing, the loss of an example would change by about sum_t a_t · dL/da_t, where a_t is what the head
 hands to the output matrix at token t: its gradient with respect to a factor before a. The size of that change, summed
@@ -10,12 +10,10 @@ over examples, is the head's importance (Michel et al., 2019); a neuron's likewi
 import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from electralab.compression.settings import ImportanceConfig, RecoveryConfig
@@ -27,6 +25,7 @@ from electralab.model.encoder import EncoderLayer
 from electralab.model.flops import encoder_flops
 from electralab.model.weight_transfer import PrunedLayer
 from electralab.randomness import Rng
+from electralab.records.compression import ImportanceRecord
 from electralab.records.run import StepRecord
 from electralab.stopping import StopSignal
 from electralab.tasks.catalog import find_task
@@ -42,18 +41,8 @@ _STEP = -3
 _LOGGED_STEPS = 20
 _SAVE_EVERY = 200
 
-Scores = NDArray[np.float64]
 
-
-@dataclass(frozen=True, slots=True)
-class Importance:
-    """Of the heads and neurons of every layer."""
-
-    heads: list[Scores]  # (H,) each
-    neurons: list[Scores]  # (F,) each
-
-
-def measure_importance(task: CompressionTask, config: ImportanceConfig) -> Generator[Update, None, Importance]:
+def measure_importance(task: CompressionTask, config: ImportanceConfig) -> Generator[Update, None, ImportanceRecord]:
     network, phase = task.network, "importance of heads and neurons"
     chosen = evenly_spaced(len(task.lengths), config.rows)
     # Like lengths together: what a row says does not depend on its neighbours.
@@ -82,10 +71,11 @@ def measure_importance(task: CompressionTask, config: ImportanceConfig) -> Gener
             neurons[index] += risen.sum(dim=1).abs().sum(dim=0).double().cpu().numpy()
         done = min(start + config.batch_size, len(chosen))
         yield Progress(phase, done, len(chosen), line=phase if done == len(chosen) else "")
-    return Importance(heads, neurons)
+    lists = [[scores.tolist() for scores in part] for part in (heads, neurons)]
+    return ImportanceRecord(heads=lists[0], neurons=lists[1])
 
 
-def choose_kept(importance: Importance, share: float, drop_layers: int) -> list[PrunedLayer]:
+def choose_kept(importance: ImportanceRecord, share: float, drop_layers: int) -> list[PrunedLayer]:
     """Without the least important layers, and of the others' heads, and of their neurons, without this share.
 
     Heads of all layers stand in one line, as do neurons. A layer keeps its best head and its best neuron, and the
@@ -97,10 +87,10 @@ def choose_kept(importance: Importance, share: float, drop_layers: int) -> list[
     kept = []
     for scores in (importance.heads, importance.neurons):
         line = sorted(
-            (float(score), layer, number)
+            (score, layer, number)
             for layer in layers
             for number, score in enumerate(scores[layer])
-            if number != int(scores[layer].argmax())
+            if number != int(np.argmax(scores[layer]))
         )
         num_dropped = round(share * sum(len(scores[layer]) for layer in layers))
         dropped = {(layer, number) for _, layer, number in line[:num_dropped]}

@@ -10,12 +10,11 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from electralab.artifacts import MANIFEST, lock_folder, new_folder, read_json, verify_folder, write_file, write_json
 from electralab.compression import tradeoff as tradeoffs
-from electralab.compression.pruning import Importance, choose_kept, measure_importance, recover
+from electralab.compression.pruning import choose_kept, measure_importance, recover
 from electralab.compression.settings import (
     BASELINE,
     CompressConfig,
@@ -257,16 +256,14 @@ class _CompressionRun:
             network = prune(network, choose_kept(importance, variant.share, variant.drop_layers))
         self.writer.write_weights(folder, network, variant.storage)
 
-    def _measure_importance(self) -> Generator[Update, None, Importance]:
+    def _measure_importance(self) -> Generator[Update, None, records.ImportanceRecord]:
         """Once: every share is taken from the same."""
         path = self.out / records.ImportanceRecord.FILE
         if path.is_file():
             value = read_json(path, "delete it, and the same command measures it again")
-            stored = records.ImportanceRecord.parse(value, path)
-            return Importance(list(map(np.array, stored.heads)), list(map(np.array, stored.neurons)))
+            return records.ImportanceRecord.parse(value, path)
         importance = yield from measure_importance(self.task, self.config.importance)
-        heads, neurons = ([scores.tolist() for scores in part] for part in (importance.heads, importance.neurons))
-        records.ImportanceRecord(heads=heads, neurons=neurons).write(self.out)
+        importance.write(self.out)
         return importance
 
     def _load(self, name: str) -> Network:
@@ -299,7 +296,7 @@ class _CompressionRun:
             counted = networks[variant.origin if variant.graph else variant.name]
             files = [folder / name for name in (WEIGHTS, GRAPH) if (folder / name).is_file()]
             measured.append(
-                tradeoffs.VariantMeasurement(
+                records.VariantMeasurement(
                     name=variant.name,
                     # Of the weights: the tokenizer beside them is the same for all.
                     bytes=sum(file.stat().st_size for file in files),

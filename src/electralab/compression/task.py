@@ -30,7 +30,6 @@ from electralab.finetuning.task_model import LoadedTaskModel, load_model, write_
 from electralab.model.electra import Discriminator, TokenModel
 from electralab.model.folders import folder as model_folder
 from electralab.model.folders.folder import Role, Storage, locate_model
-from electralab.model.folders.hf_config import OBJECTIVE
 from electralab.model.folders.native_format import is_onnx
 from electralab.model.task_model import SpanLogits, TaskModel
 from electralab.objective.corruption import CorruptedBatch, SamplingConfig, corrupt, sample_ids, special_token_bias
@@ -371,7 +370,7 @@ def _load_rtd_task(request: CompressRequest, device: torch.device, stop: StopSig
         seed=seed,
         stop=stop,
         generator=rival.generator,
-        objective=str(model_folder.read_config(locate_model(path, "discriminator")).get(OBJECTIVE, "")),
+        objective=model_folder.read_objective(locate_model(path, "discriminator")),
         train=train,
         heldout=heldout,
         config=config,

@@ -9,13 +9,12 @@ The floor is the standard deviation of the score: a smaller difference is chance
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from electralab.compression.task import CompressionTask, Network, NetworkInputs
-from electralab.records.compression import KeptParts, NoiseFloor, TradeoffPoint, VariantScore
+from electralab.records.compression import NoiseFloor, TradeoffPoint, VariantMeasurement, VariantScore
 from electralab.runtime import wait_for
 
 # Seconds in which the threads of the network before stop waiting for more work.
@@ -26,17 +25,6 @@ _WARM_UP = 2
 _FASTEST = 0.1
 # Scores that count examples.
 _COUNTED = ("accuracy", "exact_match")
-
-
-@dataclass(frozen=True, slots=True)
-class VariantMeasurement:
-    name: str
-    bytes: int
-    parameters: int
-    milliseconds: dict[str, float]
-    """By the rows in a batch."""
-    score: float
-    kept: KeptParts
 
 
 @torch.inference_mode()
@@ -92,12 +80,7 @@ def compute_tradeoff(variants: Sequence[VariantMeasurement], floor: NoiseFloor, 
         )
         points.append(
             TradeoffPoint(
-                name=variant.name,
-                bytes=variant.bytes,
-                parameters=variant.parameters,
-                milliseconds=variant.milliseconds,
-                score=variant.score,
-                kept=variant.kept,
+                **dict(variant),
                 speedups=speedups[variant.name],
                 speedup=speedup,
                 loss=loss,

@@ -1,11 +1,13 @@
-"""What happens to texts: slips of the finger, wrong words, letters misread by a scanner.
+"""What happens to texts: slips of the finger, words spelt by ear, wrong words and forms, letters misread by a scanner.
 
-text, rng -> Damaged
+text, kind, share, rng (, WordCounts) -> Damaged
 """
 
+import math
 import re
-from bisect import bisect_left
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Literal, get_args
@@ -14,6 +16,9 @@ from electralab.corpus.scripts import HANGUL, MARKS, SPACELESS
 
 DamageKind = Literal["typo", "swap", "ocr"]
 DAMAGE_KINDS: tuple[DamageKind, ...] = get_args(DamageKind)
+PlantedKind = Literal["typo", "sound", "ocr", "word", "form"]
+PLANTED_KINDS: tuple[PlantedKind, ...] = get_args(PlantedKind)
+"""What a detector of wrong words is fitted on and measured by: keyboard, ear, scanner, another word, another form."""
 
 # Without spaces two characters stand for a word.
 _WORD = re.compile(f"[{SPACELESS}]{{2}}|[{HANGUL}]{{2,}}|(?:[^\\W\\d_{SPACELESS}{HANGUL}]|[{MARKS}]){{3,}}")
@@ -29,6 +34,68 @@ _NEIGHBOURS = {
 _MISREAD = {
     **{"rn": "m", "m": "rn", "cl": "d", "d": "cl", "vv": "w", "w": "vv", "li": "h", "h": "b", "b": "h"},
     **{"l": "1", "i": "l", "o": "0", "e": "c", "c": "e", "u": "n", "n": "u", "f": "t", "t": "f", "s": "5", "g": "9"},
+}
+# Letters that sound alike in languages with Latin script: taken for each other, or only the left for the right.
+_SOUND_PAIRS = (
+    *(("ie", "ei"), ("ph", "f"), ("ck", "k"), ("ee", "ea"), ("able", "ible"), ("ance", "ence"), ("ant", "ent")),
+    *(("tion", "sion"), ("ss", "s"), ("ll", "l"), ("mm", "m"), ("nn", "n"), ("tt", "t"), ("rr", "r"), ("pp", "p")),
+    *(("c", "s"), ("c", "k"), ("s", "z"), ("a", "e"), ("i", "y"), ("x", "ch"), ("g", "j"), ("lh", "li"), ("ão", "am")),
+)
+_LOST_SOUNDS = (
+    *(("ou", "o"), ("au", "a"), ("gh", ""), ("ç", "ss"), ("ç", "s"), ("nh", "ni"), ("á", "a"), ("à", "a"), ("é", "e")),
+    *(("ê", "e"), ("í", "i"), ("ó", "o"), ("ô", "o"), ("ú", "u"), ("ã", "a"), ("õ", "o"), ("â", "a"), ("ü", "u")),
+    *(("ö", "o"), ("ä", "e"), ("ñ", "n")),
+)
+_SOUNDS = sorted({*_SOUND_PAIRS, *((right, left) for left, right in _SOUND_PAIRS), *_LOST_SOUNDS})
+
+# A Korean syllable is its first consonant, its vowel and its last consonant, by their numbers in Unicode's tables.
+_INITIALS = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ"
+_VOWELS = "ㅏㅐㅑㅒㅓㅔㅕㅖㅗㅘㅙㅚㅛㅜㅝㅞㅟㅠㅡㅢㅣ"
+_FINALS = " ㄱㄲㄳㄴㄵㄶㄷㄹㄺㄻㄼㄽㄾㄿㅀㅁㅂㅄㅅㅆㅇㅈㅊㅋㅌㅍㅎ"
+# Groups of letters that stand beside each other on the keyboard, that sound alike, that look alike.
+_JAMO: Mapping[str, tuple[str, ...]] = {
+    "typo": (
+        "ㅂㅈㄷㄱㅅ",
+        "ㅁㄴㅇㄹㅎ",
+        "ㅋㅌㅊㅍ",
+        "ㅛㅕㅑㅐㅔ",
+        "ㅗㅓㅏㅣ",
+        "ㅠㅜㅡ",
+        "ㅃㅂ",
+        "ㅉㅈ",
+        "ㄸㄷ",
+        "ㄲㄱ",
+        "ㅆㅅ",
+    ),
+    "sound": (
+        "ㅐㅔ",
+        "ㅒㅖ",
+        "ㅙㅚㅞ",
+        "ㅢㅣ",
+        "ㅅㅆㄷㅈㅊㅌ",
+        "ㄱㄲㅋ",
+        "ㅂㅍ",
+        "ㅂㅃ",
+        "ㅈㅉ",
+        "ㄷㄸ",
+        "ㅡㅜ",
+        "ㅗㅜ",
+    ),
+    "ocr": (
+        "ㅏㅑㅣ",
+        "ㅓㅕㅣ",
+        "ㅗㅛㅡ",
+        "ㅜㅠㅡ",
+        "ㄱㅋ",
+        "ㄷㅌㄹ",
+        "ㅁㅂㅇ",
+        "ㅇㅎ",
+        "ㅅㅈㅊ",
+        "ㅐㅒㅔ",
+        "ㄴㄹ",
+        "ㅂㅍ",
+        "ㅆㅅ",
+    ),
 }
 
 
@@ -63,12 +130,24 @@ def damage_text(text: str, kind: DamageKind, share: float, rng: Random) -> Damag
     # What replacements are taken from: for a scanner, letters of which no table says what they are taken for.
     others = sorted(letter for letter in set().union(*words) if not letter.isascii()) if kind == "ocr" else words
     spoil = {"typo": misspell, "swap": exchange, "ocr": misread}[kind]
+    return _damage_words(text, share, rng, lambda word: spoil(word, others, rng))
+
+
+def plant_damage(text: str, kinds: Sequence[PlantedKind], share: float, rng: Random, counts: "WordCounts") -> Damaged:
+    """Damage about this share of the words, each by a kind drawn anew; a word that this kind cannot damage stays.
+
+    Wrong words and forms are words of the texts that were counted, so that nothing but the context gives them away.
+    """
+    return _damage_words(text, share, rng, lambda word: counts.spoil(word, rng.choice(kinds), rng))
+
+
+def _damage_words(text: str, share: float, rng: Random, spoil: Callable[[str], str]) -> Damaged:
     pieces: list[str] = []
     damages: list[Damage] = []
     end = length = 0
     for match in _WORD.finditer(text):
         word = match.group()
-        spoiled = spoil(word, others, rng) if rng.random() < share else word
+        spoiled = spoil(word) if rng.random() < share else word
         if spoiled.lower() == word.lower():
             continue
         start = length + match.start() - end
@@ -110,3 +189,93 @@ def misread(word: str, letters: Sequence[str], rng: Random) -> str:
     place = rng.choice(known)
     beside = bisect_left(letters, word[place]) + rng.choice((-1, 1))
     return word[:place] + letters[beside if 0 <= beside < len(letters) else -2] + word[place + 1 :]
+
+
+class WordCounts:
+    """How often each word stands in some texts: what wrong words and forms are chosen from, and letters misread as."""
+
+    # So many words on each side in the order of frequency, of the same length or one letter more or less.
+    _REACH = 15
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.counts = Counter(match.group().lower() for text in texts for match in _WORD.finditer(text))
+        self._letters = sorted(letter for letter in set().union(*self.counts) if not letter.isascii())
+        # A word that stands there once may be a mistake already.
+        self._words = sorted(word for word, count in self.counts.items() if count > 1)
+        by_length: dict[int, list[tuple[int, str]]] = {}
+        for word in self._words:
+            count = self.counts[word]
+            for length in (len(word) - 1, len(word), len(word) + 1):
+                by_length.setdefault(length, []).append((count, word))
+        self._by_length = {length: sorted(words) for length, words in by_length.items()}
+
+    def spoil(self, word: str, kind: PlantedKind, rng: Random) -> str:
+        """The word as this kind of mistake leaves it, with the first letter as large or small as it was."""
+        if kind in ("word", "form"):
+            other = self.choose_word(word, rng) if kind == "word" else self.choose_form(word, rng)
+            return other[:1].upper() + other[1:] if word[0].isupper() else other
+        if is_korean(word):
+            return misspell_syllable(word, _JAMO[kind], rng, has_slips=kind == "typo")
+        if kind == "sound":
+            return mishear(word, rng)
+        return misspell(word, [], rng) if kind == "typo" else misread(word, self._letters, rng)
+
+    def choose_word(self, word: str, rng: Random) -> str:
+        """Another word that is about as long and about as frequent."""
+        lower = word.lower()
+        near = self._by_length.get(len(word), [])
+        place = bisect_left(near, (self.counts[lower], lower))
+        others = [other for _, other in near[max(place - self._REACH, 0) : place + self._REACH + 1] if other != lower]
+        return rng.choice(others) if others else word
+
+    def choose_form(self, word: str, rng: Random) -> str:
+        """Another word with the same beginning: both begin alike for two thirds of the longer one (half in Korean)."""
+        lower = word.lower()
+        shared = 1 / 2 if is_korean(word) else 2 / 3
+        stem = lower[: math.ceil(shared * len(lower))]
+        first, after = bisect_left(self._words, stem), bisect_right(self._words, stem + chr(0x10FFFF))
+        forms = []
+        for other in self._words[first:after]:
+            alike = math.ceil(shared * max(len(lower), len(other)))
+            if other != lower and other[:alike] == lower[:alike]:
+                forms.append(other)
+        return rng.choice(forms) if forms else word
+
+
+def is_korean(word: str) -> bool:
+    return "가" <= word[0] <= "힣"
+
+
+def mishear(word: str, rng: Random) -> str:
+    """Letters written as others that sound alike; a word without such letters stays.
+
+    >>> sorted({mishear("receive", Random(seed)) for seed in range(50)})
+    ['raceive', 'recaive', 'receiva', 'receyve', 'recieve', 'rekeive', 'reseive']
+    """
+    lower = word.lower()
+    # Not the first letter: those who spell by ear seldom get it wrong, and its capital would tell.
+    places = [(place, *pair) for pair in _SOUNDS for place in range(1, len(word)) if lower.startswith(pair[0], place)]
+    if not places:
+        return word
+    place, heard, written = rng.choice(places)
+    return word[:place] + written + word[place + len(heard) :]
+
+
+def misspell_syllable(word: str, alike: Sequence[str], rng: Random, *, has_slips: bool) -> str:
+    """One letter of one Korean syllable taken for another of its group; with slips also one left out or doubled."""
+    options: list[str] = []
+    for place, syllable in enumerate(word):
+        code = ord(syllable) - ord("가")
+        if not 0 <= code < len(_INITIALS) * len(_VOWELS) * len(_FINALS):
+            continue
+        letters = [code // 588, code // 28 % 21, code % 28]  # 588 syllables begin alike, 28 differ in the last letter
+        for index, table in enumerate((_INITIALS, _VOWELS, _FINALS)):
+            letter = table[letters[index]]
+            likes = {like for group in alike if letter in group for like in group if like in table} - {letter}
+            for like in sorted(likes):
+                other = chr(ord(syllable) + (table.index(like) - letters[index]) * (588, 28, 1)[index])
+                options.append(word[:place] + other + word[place + 1 :])
+    if has_slips and len(word) > 2:
+        place = rng.randrange(1, len(word))
+        options += [word[:place] + word[place + 1 :], word[:place] + word[place] + word[place:]]
+    return rng.choice(options) if options else word

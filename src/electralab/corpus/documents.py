@@ -1,16 +1,18 @@
-"""Sources -> batches of kept documents, the same ones in the same order every time; each dropped one is counted.
+"""Sources -> documents, each of which is kept or dropped for a reason that is counted.
 
-Sources -> Raw... -> Iterator[list[Document]]
+    Sources -> Raw... -> COUNTED (what a document says by itself) -> the reason (beside all documents before it)
+
+What a document says by itself, its hash and sketch among it, is found in any order by any number of processes. Whether
+it is like an earlier one needs these few numbers only, not its text.
 """
 
 import hashlib
-import heapq
 import importlib
+import itertools
 import json
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,16 +21,19 @@ from pydantic import Field
 from electralab.config import Settings
 from electralab.corpus.readers import Content, DecodeError, Raw, ReadingConfig, read_documents
 from electralab.corpus.scripts import UNIT
-from electralab.corpus.sources import ByteCounter, Sources, WrongColumn
-from electralab.errors import UsageError
+from electralab.corpus.sources import ByteCounter, Source, WrongColumn
+from electralab.errors import InputError, UsageError
 from electralab.randomness import mix
 from electralab.stopping import StopSignal
 
-Reason = Literal["empty", "too_short", "undecodable", "duplicate", "near_duplicate", "language"]
+Reason = Literal["", "empty", "too_short", "undecodable", "duplicate", "near_duplicate", "language"]
+REASONS: tuple[Reason, ...] = get_args(Reason)
+"""Why a document is dropped, by number; 0 is one that is kept."""
+_DUPLICATE, _NEAR_DUPLICATE, _LANGUAGE = map(REASONS.index, ("duplicate", "near_duplicate", "language"))
 
 # What is filtered and encoded at a time.
 BATCH_CHARS = 1 << 19
-_BATCH_DOCUMENTS = 4096
+BATCH_DOCUMENTS = 4096
 
 # What a held document costs beside its text: without it a sample of single words would fill the memory.
 _ENTRY_BYTES = 200
@@ -58,12 +63,17 @@ class FilterConfig(Settings):
     """Keep documents in these languages only (ISO 639-1 codes); empty keeps all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A kept document. `key` is a hash of its content: it decides the split and whether it enters a sample."""
+def counted_dtype(*, has_sketch: bool) -> np.dtype[np.void]:
+    """What is known of a document without its text, packed as it is written to disk.
 
-    content: Content
-    key: int
+    `size` is its length as it was read, of symbols their number; `reason` why it is dropped whatever the others are;
+    `key` a hash of its content, which decides the split and whether it enters a sample; `characters` and `bytes` are of
+    the content as it is kept. Of dropped ones only the first two count.
+    """
+    fields: list[tuple[str, str] | tuple[str, str, tuple[int, ...]]] = [
+        *(("size", "<u4"), ("reason", "u1"), ("key", "<u8"), ("characters", "<u4"), ("bytes", "<u4"))
+    ]
+    return np.dtype(fields + ([("sketch", "<u4", (_SKETCH_SIZE,))] if has_sketch else []))
 
 
 class SeenKeys:
@@ -77,11 +87,13 @@ class SeenKeys:
         unique, first = np.unique(keys, return_index=True)
         known = np.zeros(unique.shape, dtype=np.bool_)
         for run in self._runs:
+            # A key above all of a run would be looked up behind its end.
             nearest = np.minimum(np.searchsorted(run, unique), len(run) - 1)
             known |= run[nearest] == unique
         is_new = np.zeros(keys.shape, dtype=np.bool_)
         is_new[first[~known]] = True
         fresh = unique[~known]
+        # As in a merge sort: there are never more than a few dozen runs to search, and each key is merged rarely.
         while self._runs and len(self._runs[-1]) <= 2 * len(fresh):
             fresh = np.sort(np.concatenate([self._runs.pop(), fresh]), kind="stable")
         if len(fresh):
@@ -114,21 +126,19 @@ class NearDuplicates:
     """
 
     def __init__(self, threshold: float) -> None:
-        rensa = _import_extra("rensa", "filters.near_duplicates")
         self._threshold = threshold
-        self._minhash = rensa.RMinHash
-        self._bands = rensa.RMinHashLSH(threshold=threshold, num_perm=_SKETCH_SIZE, num_bands=count_bands(threshold))
+        self._bands: list[dict[int, list[int]]] = [{} for _ in range(count_bands(threshold))]
         self._sketches: list[NDArray[np.uint32]] = []
 
-    def is_known(self, text: str) -> bool:
+    def is_known(self, sketch: NDArray[np.uint32]) -> bool:
         """Whether a document kept before is as similar as the threshold asks; if not, this one is kept."""
-        minhash = self._minhash(num_perm=_SKETCH_SIZE, seed=_SKETCH_SEED)
-        minhash.update(sorted(shingle(text)))
-        sketch = np.array(minhash.digest(), dtype=np.uint32)
-        candidates = self._bands.query(minhash)
+        data, width = sketch.tobytes(), sketch.nbytes // len(self._bands)
+        keys = [hash(data[start : start + width]) for start in range(0, len(data), width)]
+        candidates = {place for band, key in zip(self._bands, keys, strict=True) for place in band.get(key, ())}
         if any((self._sketches[place] == sketch).mean() >= self._threshold for place in candidates):
             return True
-        self._bands.insert(len(self._sketches), minhash)
+        for band, key in zip(self._bands, keys, strict=True):
+            band.setdefault(key, []).append(len(self._sketches))
         self._sketches.append(sketch)
         return False
 
@@ -141,40 +151,44 @@ def _import_extra(package: str, setting: str) -> Any:
 
 
 class DocumentFilter:
-    """Holds what was seen so far, and the counts of what was dropped."""
+    """What is known of a document by itself: its text as it is kept, or why it is not, and its numbers."""
 
-    def __init__(self, config: FilterConfig, *, repair: bool) -> None:
-        self.dropped: Counter[Reason] = Counter()
+    def __init__(self, config: FilterConfig, *, repair: bool, symbols: bool = False) -> None:
         self._config = config
-        self._seen = SeenKeys()
         self._ftfy = _import_extra("ftfy", "repair") if repair else None
         self._langid = _import_extra("py3langid", "filters.languages") if config.languages else None
-        self._near = NearDuplicates(config.near_duplicate_threshold) if config.near_duplicates else None
+        rensa = _import_extra("rensa", "filters.near_duplicates") if config.near_duplicates else None
+        # Languages and near-duplicates are about text, not about symbols.
+        self._minhash = rensa.RMinHash if rensa and not symbols else None
+        self.dtype = counted_dtype(has_sketch=self._minhash is not None)
 
-    def keep(self, raws: Sequence[Raw]) -> list[Document]:
-        contents = [content for raw in raws if (content := self._clean(raw)) is not None]
-        data = [content if isinstance(content, str) else json.dumps(content) for content in contents]
-        hashes = [hashlib.blake2b(text.encode(), digest_size=8).digest() for text in data]
-        keys = np.array([int.from_bytes(digest, "little") for digest in hashes], dtype=np.uint64)
-        is_new = self._seen.add(keys) if self._config.duplicates else np.ones(keys.shape, dtype=np.bool_)
-        self.dropped["duplicate"] += int((~is_new).sum())
-        kept = []
-        for index in np.flatnonzero(is_new):
-            content = contents[index]
-            text = content if isinstance(content, str) else ""  # what follows is about text, not about symbols
+    def count(self, raws: Sequence[Raw]) -> NDArray[np.void]:
+        counted = np.zeros(len(raws), dtype=self.dtype)
+        rows = []
+        for place, raw in enumerate(raws):
+            content, reason = self.clean(raw)
+            text = content if isinstance(content, str) and not reason else ""
             if text and self._langid and self._langid.classify(text[:2000])[0] not in self._config.languages:
-                self.dropped["language"] += 1
-            elif text and self._near and self._near.is_known(text):
-                self.dropped["near_duplicate"] += 1
-            else:
-                kept.append(Document(content, int(keys[index])))
-        return kept
+                reason = "language"
+            # JSON keeps ["a", "b"] and ["a b"] apart, which joining by spaces would not.
+            data = (content if isinstance(content, str) else json.dumps(content)).encode()
+            key = int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
+            rows.append((measure(raw), REASONS.index(reason), key, len(content), len(data)))
+            if text and not reason and self._minhash:
+                minhash = self._minhash(num_perm=_SKETCH_SIZE, seed=_SKETCH_SEED)
+                # Sorted: a set of strings has another order in every process.
+                minhash.update(sorted(shingle(text)))
+                counted["sketch"][place] = minhash.digest()
+        for name, values in zip(self.dtype.names or (), zip(*rows, strict=True), strict=False):
+            counted[name] = values
+        return counted
 
-    def _clean(self, raw: Raw) -> Content | None:
+    def clean(self, raw: Raw) -> tuple[Content, Reason]:
+        """The content as it is kept, and why it is dropped, if it is."""
         if isinstance(raw, DecodeError):
             if self._ftfy is None:
-                self.dropped["undecodable"] += 1
-                return None
+                return "", "undecodable"
+            # Bytes with zeros among them are no damaged text but another kind of file.
             raw = raw.data.decode("utf-8", "replace") if b"\x00" not in raw.data else ""
         if isinstance(raw, str):
             raw = raw.strip()
@@ -184,47 +198,65 @@ class DocumentFilter:
                 raw = raw.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
             raw = self._ftfy.fix_text(raw) if self._ftfy else raw
         if len(raw) < self._config.min_characters:
-            self.dropped["too_short" if raw else "empty"] += 1
-            return None
-        return raw
+            return raw, "too_short" if raw else "empty"
+        return raw, ""
+
+
+def measure(raw: Raw) -> int:
+    """The length of a document as it was read: bytes, characters or symbols."""
+    return len(raw.data) if isinstance(raw, DecodeError) else len(raw)
+
+
+class DuplicateFilter:
+    """Which documents are like earlier ones; they have to come in their order."""
+
+    def __init__(self, config: FilterConfig) -> None:
+        self._seen = SeenKeys() if config.duplicates else None
+        self._near = NearDuplicates(config.near_duplicate_threshold) if config.near_duplicates else None
+
+    def decide(self, counted: NDArray[np.void]) -> NDArray[np.uint8]:
+        """The reasons for which they are dropped, 0 for those that are kept."""
+        reasons = counted["reason"].copy()
+        if self._seen is not None:
+            # One in another language counts as seen, so that its copies are called duplicates, not it.
+            places = np.flatnonzero((reasons == 0) | (reasons == _LANGUAGE))
+            reasons[places[~self._seen.add(counted["key"][places])]] = _DUPLICATE
+        if self._near is not None and "sketch" in (counted.dtype.names or ()):
+            for place in np.flatnonzero(reasons == 0):
+                if self._near.is_known(counted["sketch"][place]):
+                    reasons[place] = _NEAR_DUPLICATE
+        return reasons
 
 
 class DocumentStream:
-    """One pass over the sources; `counter` says how far it is, `dropped` and `passed_over` what was left out.
+    """One pass over the sources in batches; `counter` says how far it is, `passed_over` which files were left out.
 
     `read` and `undecodable` count the documents of each source, by its path.
     """
 
-    def __init__(
-        self, sources: Sources, reading: ReadingConfig, kept: DocumentFilter, *, symbols: bool, stop: StopSignal
-    ) -> None:
+    def __init__(self, files: Sequence[Source], reading: ReadingConfig, *, symbols: bool, stop: StopSignal) -> None:
         self.counter = ByteCounter()
-        self.passed_over = list(sources.passed_over)
+        self.passed_over: list[str] = []
         self.read: Counter[str] = Counter()
         self.undecodable: Counter[str] = Counter()
-        self._sources, self._reading, self._symbols = sources, reading, symbols
-        self._filter, self._stop = kept, stop
+        self._files, self._reading, self._symbols, self._stop = files, reading, symbols, stop
 
-    @property
-    def dropped(self) -> dict[str, int]:
-        return {reason: count for reason, count in sorted(self._filter.dropped.items()) if count}
-
-    def __iter__(self) -> Iterator[list[Document]]:
+    def __iter__(self) -> Iterator[list[Raw]]:
         batch: list[Raw] = []
         size = 0
         for raw in self._read_all():
             batch.append(raw)
-            size += len(raw.data) if isinstance(raw, DecodeError) else len(raw)
-            if size >= BATCH_CHARS or len(batch) >= _BATCH_DOCUMENTS:
+            size += measure(raw)
+            if size >= BATCH_CHARS or len(batch) >= BATCH_DOCUMENTS:
                 self._stop.check()
-                yield self._filter.keep(batch)
+                yield batch
                 batch, size = [], 0
         self._stop.check()
         if batch:
-            yield self._filter.keep(batch)
+            yield batch
 
     def _read_all(self) -> Iterator[Raw]:
-        for source in self._sources.files:
+        for source in self._files:
             name = str(source.path)
             try:
                 for raw in read_documents(source, self._reading, self.counter, symbols=self._symbols):
@@ -237,33 +269,59 @@ class DocumentStream:
                 self.passed_over.append(name)
 
 
+def read_numbered(
+    files: Sequence[Source],
+    starts: Sequence[int],
+    spans: Iterable[tuple[int, int]],
+    reading: ReadingConfig,
+    *,
+    symbols: bool,
+) -> Iterator[tuple[int, Raw]]:
+    """The documents whose numbers lie in the spans, which ascend; a file without any of them is not opened.
+
+    `starts` has the number of the first document of each file, and at its end the number of all.
+    """
+    wanted = deque(spans)
+    for source, (begin, end) in zip(files, itertools.pairwise(starts), strict=True):
+        raws, number = None, begin
+        while wanted and max(wanted[0][0], begin) < min(wanted[0][1], end):
+            first, last = max(wanted[0][0], begin), min(wanted[0][1], end)
+            raws = raws or read_documents(source, reading, symbols=symbols)
+            for raw in itertools.islice(raws, first - number, last - number):
+                yield first, raw
+                first += 1
+            if first < last:
+                raise InputError(f"{source.path}: changed while it was read; run the same command again")
+            number = last
+            if last < wanted[0][1]:  # it goes on in the next file
+                break
+            wanted.popleft()
+
+
 class DocumentSample:
     """Documents from all over the corpus, at most `limit` bytes of them, chosen by their keys, not by their order.
 
-    Each has a rank, a hash of its key; those of the lowest ranks that fit are held, whatever the order they came in.
+    Each has a rank, a hash of its key; those of the lowest ranks that fit are held, by their numbers.
     """
 
     def __init__(self, limit: int, seed: int) -> None:
-        self._limit = limit
-        self._seed = seed
-        self._threshold = 1 << 64
-        self._held: list[tuple[int, str, int]] = []  # a heap, the highest rank first
-        self._bytes = 0
+        self._limit, self._seed = limit, seed
+        self._threshold = np.uint64(2**64 - 1)
+        self._held = np.zeros(0, dtype=[("rank", "<u8"), ("place", "<i8"), ("bytes", "<i8")])
 
-    def offer(self, documents: Sequence[Document]) -> None:
-        keys = np.array([document.key for document in documents], dtype=np.uint64)
+    def offer(self, keys: NDArray[np.uint64], sizes: NDArray[np.integer], places: NDArray[np.integer]) -> None:
         ranks = mix(self._seed, keys.view(np.int64))
-        for index in np.flatnonzero(ranks < self._threshold).tolist():
-            rank, text = int(ranks[index]), str(documents[index].content)
-            if rank >= self._threshold:  # it has fallen since the ranks were compared
-                continue
-            size = len(text.encode()) + _ENTRY_BYTES
-            heapq.heappush(self._held, (-rank, text, size))
-            self._bytes += size
-            while self._bytes > self._limit and len(self._held) > 1:
-                highest, _, dropped_size = heapq.heappop(self._held)
-                self._threshold = -highest
-                self._bytes -= dropped_size
+        chosen = np.flatnonzero(ranks <= self._threshold)
+        offered = np.empty(len(chosen), dtype=self._held.dtype)
+        offered["rank"], offered["place"] = ranks[chosen], places[chosen]
+        offered["bytes"] = sizes[chosen].astype(np.int64) + _ENTRY_BYTES
+        held = np.concatenate([self._held, offered])
+        held = held[np.lexsort((held["place"], held["rank"]))]
+        count = max(1, int(np.searchsorted(np.cumsum(held["bytes"]), self._limit, side="right")))
+        if count < len(held):
+            self._threshold = held["rank"][count]
+        self._held = held[:count]
 
-    def texts(self) -> list[str]:
-        return [text for _, text, _ in sorted(self._held, reverse=True)]
+    def places(self) -> NDArray[np.int64]:
+        """Their numbers, the lowest rank first."""
+        return self._held["place"]

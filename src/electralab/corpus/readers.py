@@ -174,7 +174,9 @@ def _read_json(source: Source, blocks: Iterable[bytes], field: str, *, symbols: 
         try:
             value = json.loads(text)
         except (ValueError, RecursionError) as error:  # ValueError also for an integer of too many digits
-            raise InputError(f"{source.path}: line {number} is not JSON ({error}); mend or remove the line") from None
+            raise InputError(
+                f"{source.path}: line {number} is not JSON ({error}); correct or remove the line"
+            ) from None
         content = value.get(field, _MISSING) if isinstance(value, dict) else value
         complaint = ""
         if symbols and not isinstance(content, list):
@@ -233,7 +235,7 @@ def _read_table(source: Source, blocks: Iterable[bytes], column: str) -> Iterato
                 yield text
     except csv.Error as error:
         raise InputError(
-            f"{source.path}: not valid CSV ({error}); mend the file, or name it .tsv if unquoted"
+            f"{source.path}: not valid CSV ({error}); correct the file, or name it .tsv if unquoted"
         ) from None
 
 

@@ -155,7 +155,7 @@ def _describe(path: Path, default: Format, *, is_named: bool) -> Source:
         with path.open("rb"):  # a file that cannot be read is refused now, not after hours
             pass
     except FileNotFoundError:
-        raise InputError(f"{path}: is a link to nothing; mend or remove it") from None
+        raise InputError(f"{path}: is a link to nothing; correct or remove it") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check it and its permissions") from None
     if status.st_size == 0 and is_named:

@@ -37,8 +37,8 @@ from electralab.artifacts import sha256_json
 from electralab.config import Settings
 from electralab.corpus.sources import find_sources, open_source
 from electralab.errors import InputError
-from electralab.evaluation.context import EvalContext, EvalModel, Progressive, SuiteResult, require_text
-from electralab.evaluation.states import Sentences, encode_sentences
+from electralab.evaluation import context as evaluation
+from electralab.evaluation.context import EvalContext, EvalModel, Progressive, SuiteResult
 from electralab.events import Progress
 from electralab.model.electra import Discriminator, TokenModel, TwoTower
 from electralab.randomness import mix
@@ -110,7 +110,7 @@ class PairOutcomes:
 
 def evaluate_blimp(model: EvalModel, data: Path, config: BlimpConfig, context: EvalContext) -> Progressive[SuiteResult]:
     tokenizer = model.tokenizer
-    require_text(tokenizer, str(model.path))
+    evaluation.require_text(tokenizer, str(model.path))
     read = read_pairs(data, context.max_bad_share)
     counts = {"pairs": len(read.pairs), "bad_rows": len(read.bad_rows)}
     notes: list[str] = []
@@ -125,7 +125,7 @@ def evaluate_blimp(model: EvalModel, data: Path, config: BlimpConfig, context: E
         limit = config.generator_limit if scoring == "pseudo-log-likelihood" else config.limit
         pairs = choose_pairs(read.pairs, limit, context.seed)
         texts = [pair.good for pair in pairs] + [pair.bad for pair in pairs]
-        sentences = encode_sentences(tokenizer, texts, network.config.sequence_length)
+        sentences = evaluation.encode_sentences(tokenizer, texts, network.config.sequence_length)
         scores = yield from score_sentences(network, tokenizer, sentences, context, scoring)
         notes += [_NOTES[scoring]] if scoring in _NOTES else []
         # By the whole sentence, and by its mean per token: the former favours short sentences.
@@ -155,7 +155,7 @@ def read_pairs(data: Path, max_bad_share: float) -> PairsRead:
     if len(bad_rows) > max_bad_share * (len(pairs) + len(bad_rows)):
         raise InputError(
             f"{data}: {len(bad_rows):,} of {len(pairs) + len(bad_rows):,} lines hold no pair, the first is "
-            f"{bad_rows[0]}; mend them, or raise --data.max-bad-share"
+            f"{bad_rows[0]}; correct them, or raise --data.max-bad-share"
         )
     if not pairs:
         raise InputError(f"{data}: holds no pair; give BLiMP's archive, a folder or a .jsonl file")
@@ -249,7 +249,7 @@ def choose_scoring(generator: TokenModel, objective: str) -> Scoring:
 def score_sentences(
     network: Discriminator | TokenModel,
     tokenizer: Tokenizer,
-    sentences: Sentences,
+    sentences: evaluation.Sentences,
     context: EvalContext,
     scoring: Scoring,
 ) -> Progressive[SentenceScores]:

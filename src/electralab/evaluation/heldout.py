@@ -20,14 +20,8 @@ from electralab.config import Settings
 from electralab.corpus.readers import DecodeError, ReadingConfig, read_documents
 from electralab.corpus.sources import find_sources
 from electralab.errors import InputError
-from electralab.evaluation.context import (
-    EvalContext,
-    EvalModel,
-    Progressive,
-    SuiteResult,
-    load_eval_model,
-    require_text,
-)
+from electralab.evaluation import context as evaluation
+from electralab.evaluation.context import EvalContext, EvalModel, Progressive, SuiteResult
 from electralab.events import Progress
 from electralab.model.electra import Electra, TwoTower
 from electralab.objective.corruption import SamplingConfig, special_token_bias
@@ -92,7 +86,7 @@ def read_rows(
         )
         is_pairs = prepared.packing == "pairs"
     else:
-        require_text(tokenizer, "the model")
+        evaluation.require_text(tokenizer, "the model")
         documents: list[NDArray[np.int64]] = []
         wanted = limit * (sequence_length - 2) if limit else np.inf
         size = undecodable = 0
@@ -195,7 +189,7 @@ def evaluate_rtd(
         )
     rival, notes = model, [_OWN_GENERATOR]
     if generator is not None:
-        rival, notes = load_eval_model(generator, torch.device(context.device)), []
+        rival, notes = evaluation.load_eval_model(generator, torch.device(context.device)), []
         if rival.tokenizer.to_json() != model.tokenizer.to_json():
             raise InputError(
                 f"{generator}: its tokenizer is not that of {model.path}, so its guesses mean nothing there; "

@@ -22,9 +22,8 @@ from pydantic import Field
 from electralab.artifacts import sha256_json
 from electralab.config import Settings
 from electralab.errors import InputError, UsageError
-from electralab.evaluation import states as encoder_states
-from electralab.evaluation.context import EvalContext, Progressive, SuiteResult
-from electralab.evaluation.states import FrozenEncoder, StatesConfig, Vectors
+from electralab.evaluation import context as encoder_states
+from electralab.evaluation.context import EvalContext, FrozenEncoder, Progressive, StatesConfig, SuiteResult, Vectors
 from electralab.events import Progress
 from electralab.model.task_model import Pooling
 from electralab.randomness import mix
@@ -92,23 +91,23 @@ def evaluate_probe(
     frozen = encoder_states.load_frozen_encoder(model, states, context.device)
     read = read_task(task, data, reading)
     chosen = subsample(len(read.train.examples), states.examples, context.seed)
-    splits = {"training": [read.train.examples[index] for index in chosen], "dev": read.devs[0].examples}
+    splits = [("training", [read.train.examples[index] for index in chosen]), ("dev", read.devs[0].examples)]
     # Spans of tags are another question than what a word's vector holds.
     metrics = tuple(dict.fromkeys((*(task.metrics if task.kind.is_pooled else ()), "accuracy", "macro_f1")))
     linear = LinearProbe(metrics, len(read.labels), probe, context)
-    encoded: dict[str, ProbeData] = {}
+    encoded = []
     for name, network in (("", frozen), ("random ", frozen.reinitialised(context.seed))):
-        for split, examples in splits.items():
+        for split, examples in splits:
             phase = f"{name}encoder, {split}"
-            encoded[name + split] = yield from encode(network, examples, read.labels, states.pooling, context, phase)
-    train, dev = encoded["training"], encoded["dev"]
+            part = yield from encode(network, examples, read.labels, states.pooling, context, phase)
+            encoded.append(part)
+    train, dev, untrained, held = encoded
     choice = yield from linear.choose(train, "choosing a layer")
     predicted = linear.predict(train, dev, choice, train.truth)
     scores: Scores = linear.measure(dev.truth, predicted) | choice.scores()
     scores["accuracy_interval"] = linear.accuracy_interval(dev, predicted)
     # Controls: what labels without meaning, the commonest label, and a network without training reach.
     shuffled = train.truth[np.argsort(mix(context.seed, 1, np.arange(len(train.truth))), kind="stable")]
-    untrained, held = encoded["random training"], encoded["random dev"]
     other = yield from linear.choose(untrained, "choosing a random layer")
     controls: dict[str, Scores] = {
         "shuffled labels": linear.measure(dev.truth, linear.predict(train, dev, choice, shuffled)),
@@ -119,7 +118,7 @@ def evaluate_probe(
     by_layer: dict[str, Scores] = {
         layer: {f"validation_{metrics[0]}": best} for layer, best in choice.validation.items()
     }
-    counts = {"train": len(splits["training"]), "dev": len(splits["dev"]), "vectors": len(train.truth)}
+    counts = {"train": len(chosen), "dev": len(read.devs[0].examples), "vectors": len(train.truth)}
     bad_rows = [f"{s.path}: row {bad.row}: {bad.reason}" for s in (read.train, read.devs[0]) for bad in s.bad_rows]
     counts |= {"truncated": train.truncated + dev.truncated, "bad_rows": len(bad_rows)}
     notes = list(read.notes)

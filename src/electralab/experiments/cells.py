@@ -2,7 +2,7 @@
 it takes, and its result. Cells run side by side; one that fails stops its own chain only.
 
 Cell <-> cells/ARM/seed-S/NAME.json for every finished step
-Cell... -> StepStarted | StepFinished | StepFailed ...
+Cell... -> StepEvent...
 """
 
 import json
@@ -14,14 +14,17 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from electralab.artifacts import storage_errors, write_file, write_json
-from electralab.config import SettingsTree, differences
+from electralab.config import differences
 from electralab.errors import DamagedArtifact, IdentityMismatch, InputError
 from electralab.experiments.die_with_parent import die_with_parent
 from electralab.experiments.scores import Measured, Score, read_score
 from electralab.pretraining.settings import complete_settings
+from electralab.records.record import JsonTree
 from electralab.records.study import StepResult, TuningChoice
+from electralab.runtime import default_threads
 from electralab.stopping import StopSignal
 
 _POLL_SECONDS = 0.1
@@ -35,7 +38,7 @@ class Step:
     """`pretrain`, or a score, with `@share` behind it where it is that of a snapshot."""
     words: tuple[str, ...]
     """A module and its words, without those that change no result."""
-    identity: SettingsTree
+    identity: JsonTree
     seconds: float
     """Estimated."""
     needs: tuple[Path, ...] = ()
@@ -50,16 +53,15 @@ class Step:
         """Those of one kind take about as long as each other."""
         return self.name.partition("@")[0]
 
-    @property
-    def full_identity(self) -> SettingsTree:
+    def tuning(self) -> JsonTree:
+        """The settings that were chosen for it; empty where nothing is to be chosen, or is not chosen yet."""
+        choice = TuningChoice.find(self.choice) if self.choice else None
+        return dict(choice.settings) if choice else {}
+
+    def full_identity(self) -> JsonTree:
         """With the settings that were chosen for it, once they are."""
         tuning = self.tuning()
         return self.identity | ({"tuning": tuning} if tuning else {})
-
-    def tuning(self) -> dict[str, str | float]:
-        """The settings that were chosen for it; empty where nothing is to be chosen, or is not chosen yet."""
-        is_chosen = self.choice is not None and (self.choice / TuningChoice.FILE).is_file()
-        return TuningChoice.read(self.choice).settings if self.choice and is_chosen else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,25 +81,23 @@ class Cell:
         stored = StepResult.read(path)
         if stored is None or (step.choice and not step.tuning()):
             return None
-        identity = step.full_identity
+        identity = step.full_identity()
         try:
             # With what has come since: files that were not hashed are taken for those of now, settings have defaults.
             known = {key: identity[key] for key in ("files", "generator") if key in identity} | stored.identity
             if "budget" in known and isinstance(before := known["settings"], dict):
-                settings = complete_settings(before)
-                known |= {"settings": {name: settings[name] for name in settings if name in identity["settings"]}}
+                settings, now = complete_settings(before), identity["settings"]
+                known |= {"settings": {name: settings[name] for name in settings if name in now}}  # type: ignore[operator]
             difference = next(differences(known, identity), None)
         except (KeyError, TypeError, AttributeError, ValueError):
             raise DamagedArtifact(f"{path}: not the result of a step; delete it to run the step again") from None
         if difference:
-            name, was, now = difference
-            raise IdentityMismatch(
-                f"{path}: {name} was {was!r}, now {now!r}; give the same study, or choose another --out for a new one"
-            )
+            changed = "{} was {!r}, now {!r}".format(*difference)
+            raise IdentityMismatch(f"{path}: {changed}; give the same study, or choose another --out for a new one")
         return stored
 
-    def write(self, step: Step, seconds: float, result: SettingsTree) -> None:
-        record = StepResult(identity=step.full_identity, seconds=seconds, result=result)
+    def write(self, step: Step, seconds: float, result: JsonTree) -> None:
+        record = StepResult(identity=step.full_identity(), seconds=seconds, result=result)
         record.write(self.folder / f"{step.name}.json")
         if step.scratch:
             shutil.rmtree(step.scratch, ignore_errors=True)
@@ -141,23 +141,14 @@ def read_scores(results: Mapping[str, StepResult], scores: tuple[Score, ...]) ->
 
 
 @dataclass(frozen=True, slots=True)
-class StepStarted:
+class StepEvent:
     cell: Cell
     step: Step
-
-
-@dataclass(frozen=True, slots=True)
-class StepFinished:
-    cell: Cell
-    step: Step
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class StepFailed:
-    cell: Cell
-    step: Step
-    reason: str
+    state: Literal["started", "finished", "failed"]
+    seconds: float = 0.0
+    """That a finished step took, in all sittings."""
+    reason: str = ""
+    """Why it failed."""
 
 
 @dataclass(slots=True)
@@ -170,7 +161,7 @@ class _Job:
 
 def run_cells(
     cells: Sequence[Cell], jobs: int, threads: int, stop: StopSignal, program: Sequence[str]
-) -> Iterator[StepStarted | StepFinished | StepFailed]:
+) -> Iterator[StepEvent]:
     """`program` is what a step's words are given to."""
     waiting = deque(cells)
     blocked: list[tuple[Cell, Step]] = []
@@ -185,12 +176,27 @@ def run_cells(
                 if not all(path.is_file() for path in step.needs):
                     blocked.append((cell, step))
                     continue
-                running.append(_start(cell, step, threads, program))
-                yield StepStarted(cell, step)
+                # What is derived from a tuned network depends on the choice, too, but takes no settings of tuning.
+                chosen = step.tuning() if "finetune" in step.words[:2] else {}
+                flags = [word for name, value in chosen.items() for word in (name_flag(name), str(value))]
+                if step.words[1:2] in (("pretrain",), ("finetune",)):  # the cores are shared out to the cells
+                    flags += ["--workers", str(max(1, default_threads() // (jobs * threads)))]
+                command = die_with_parent([*program, *step.words, *flags, "--threads", str(threads), "--json"])
+                out, err = cell.log_path(step, "out"), cell.log_path(step, "err")
+                with storage_errors(out):
+                    out.parent.mkdir(parents=True, exist_ok=True)
+                    with out.open("wb") as stdout, err.open("wb") as stderr:
+                        # A session of its own: Ctrl-C reaches the study alone, which then tells its children.
+                        process = subprocess.Popen(
+                            command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
+                        )
+                running.append(_Job(cell, step, process, time.monotonic()))
+                yield StepEvent(cell, step, "started")
             if not running:
                 for cell, step in blocked:
                     missing = next(path for path in step.needs if not path.is_file())
-                    yield StepFailed(cell, step, f"{missing}: is not there and would not come; run that arm too")
+                    reason = f"{missing}: is not there and would not come; run that arm too"
+                    yield StepEvent(cell, step, "failed", reason=reason)
                 return
             stop.check()
             time.sleep(_POLL_SECONDS)
@@ -198,7 +204,7 @@ def run_cells(
                 running.remove(job)
                 event = _settle(job)
                 yield event
-                if isinstance(event, StepFinished):
+                if event.state == "finished":
                     # Its next step goes first: a cell that is begun is finished before another begins.
                     waiting.appendleft(job.cell)
                     waiting.extend(cell for cell, _ in blocked)
@@ -222,24 +228,7 @@ def name_flag(setting: str) -> str:
     return f"--{setting.replace('_', '-')}"
 
 
-def _start(cell: Cell, step: Step, threads: int, program: Sequence[str]) -> _Job:
-    out = cell.log_path(step, "out")
-    with storage_errors(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with out.open("wb") as stdout, cell.log_path(step, "err").open("wb") as stderr:
-            # What is derived from a tuned network depends on the choice, too, but takes no settings of tuning.
-            chosen = step.tuning() if "finetune" in step.words[:2] else {}
-            flags = [word for name, value in chosen.items() for word in (name_flag(name), str(value))]
-            words = [*program, *step.words, *flags, "--threads", str(threads), "--json"]
-            command = die_with_parent(words)
-            # A session of its own: Ctrl-C reaches the study alone, which then tells its children.
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
-            )
-    return _Job(cell, step, process, time.monotonic())
-
-
-def _settle(job: _Job) -> StepFinished | StepFailed:
+def _settle(job: _Job) -> StepEvent:
     """The result of a child that ended well is written down; of another its last words are told."""
     cell, step, status = job.cell, job.step, job.process.returncode
     seconds = cell.add_seconds(step, time.monotonic() - job.started)
@@ -250,10 +239,11 @@ def _settle(job: _Job) -> StepFinished | StepFailed:
             result = None
         if isinstance(result, dict):
             cell.write(step, seconds, result)
-            return StepFinished(cell, step, seconds)
+            return StepEvent(cell, step, "finished", seconds)
     log = cell.log_path(step, "err")
-    if status < 0:
-        return StepFailed(cell, step, f"ended by signal {-status} ({signal.Signals(-status).name}), see {log}")
     lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    reason = lines[-1].removeprefix("electra: ").strip() if lines else f"ended with status {status}, see {log}"
-    return StepFailed(cell, step, reason)
+    if status < 0:
+        reason = f"ended by signal {-status} ({signal.Signals(-status).name}), see {log}"
+    else:
+        reason = lines[-1].removeprefix("electra: ").strip() if lines else f"ended with status {status}, see {log}"
+    return StepEvent(cell, step, "failed", reason=reason)

@@ -11,15 +11,16 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ConfigDict
 
 from electralab.artifacts import write_file
-from electralab.config import SettingsTree, read_toml
+from electralab.config import Settings, read_toml
 from electralab.errors import ElectraError, InputError
 from electralab.finetuning.task_model import list_seeds
+from electralab.records.record import Record
 from electralab.records.study import ScoreAnswer, StepResult, TuningChoice, TuningTrial
 from electralab.records.tuned import PredictionRow, read_rows, to_json_lines
 from electralab.runtime import use_threads
@@ -32,32 +33,46 @@ from electralab.tasks.load import TaskDataConfig, read_task
 from electralab.tasks.texts import take_texts
 
 FloatArray = NDArray[np.float64]
+Rows = Sequence[PredictionRow]
 HELDOUT_SHARE, HELDOUT_LEAST = 0.15, 300
 """Of the training rows, and at least so many while they are less than a third: by these a blend is weighted."""
 ROWS = "rows.jsonl"
 """The training rows of a score, all that its limit leaves; a network to be blended learns from a part of them."""
 
 
+class DerivedSettings(Settings):
+    """What a step without a network takes of a score's settings."""
+
+    model_config = ConfigDict(extra="ignore")
+    data: TaskDataConfig = TaskDataConfig()
+    train_rows: int = 0
+
+
+class DerivedAnswer(Record):
+    """As `finetune` answers: the median over the seeds of each metric."""
+
+    task: str
+    metric: str
+    dev: dict[str, float]
+    rows: int = 0
+    """That a blend was weighted by, or that are hard."""
+
+
 def heldout_share(rows: int) -> float:
     return round(min(max(HELDOUT_SHARE, HELDOUT_LEAST / rows), 0.3), 4)
 
 
-def score_baseline(task: Task, data: Path, settings: SettingsTree, out: Path) -> SettingsTree:
+def score_baseline(task: Task, data: Path, settings: DerivedSettings, out: Path) -> DerivedAnswer:
     """The linear model of the task: fitted to all rows it answers dev, to a part of them the rest of them."""
-    config = TaskDataConfig(**settings.get("data", {}))
-    whole = read_task(task, data, config, settings.get("train_rows", 0))
+    whole = read_task(task, data, settings.data, settings.train_rows)
     names = whole.train.columns
+    columns = [column for part, column in names.items() if part.startswith("text")] + [names["label"]]
     lines: list[dict[str, object]] = [
-        {
-            names[part]: text
-            for part, text in zip([part for part in names if part.startswith("text")], row.texts, strict=True)
-        }
-        | {names["label"]: _truth(row)}
-        for row in _text_examples(whole.train)
+        dict(zip(columns, (*row.texts, _truth(row)), strict=True)) for row in _text_examples(whole.train)
     ]
     write_file(out / ROWS, to_json_lines(lines))
     share = heldout_share(len(lines))
-    part = read_task(task, out / ROWS, config.model_copy(update={"dev_share": share, "id": ""}))
+    part = read_task(task, out / ROWS, settings.data.model_copy(update={"dev_share": share, "id": ""}))
     predictions = out / "seed-0" / "predictions"
     dev = _answer(task, whole.train, whole.devs[0])
     write_file(predictions / "heldout.jsonl", to_json_lines(_answer(task, part.train, part.devs[0])))
@@ -77,32 +92,30 @@ def _answer(task: Task, train: Split[Example], asked: Split[Example]) -> list[Pr
     """A class has the margins as logits: "probabilities" whose order and differences mean something, and no more."""
     fitted, answered = take_texts(_text_examples(train)), _text_examples(asked)
     texts, targets = [example.texts for example in fitted], [example.texts for example in answered]
-    known, truth = [_truth(example) for example in fitted], [_truth(example) for example in answered]
-    rows: list[dict[str, Any]]
+    known = [_truth(example) for example in fitted]
+    rows = [PredictionRow(id=row.id, texts=row.texts, truth=_truth(row), prediction=None) for row in answered]
     if task.kind.has_numbers:
         model = LinearRegressor().fit(texts, list(map(float, known)))
-        values = model.predict(targets)
-        rows = [{"truth": gold, "prediction": float(value)} for gold, value in zip(truth, values, strict=True)]
-    else:
-        classifier = LinearClassifier().fit(texts, list(map(str, known)))
-        rows = _class_rows(truth, classifier.labels, classifier.margins(targets))
-    return [PredictionRow(id=e.id, texts=e.texts, **row) for e, row in zip(answered, rows, strict=True)]
+        return _with_numbers(rows, model.predict(targets))
+    classifier = LinearClassifier().fit(texts, list(map(str, known)))
+    return _with_classes(rows, classifier.labels, classifier.margins(targets))
 
 
-def _class_rows(truth: Sequence[Any], labels: Sequence[str], logits: FloatArray) -> list[dict[str, Any]]:
+def _with_numbers(rows: Rows, values: FloatArray) -> list[PredictionRow]:
+    return [row.model_copy(update={"prediction": float(value)}) for row, value in zip(rows, values, strict=True)]
+
+
+def _with_classes(rows: Rows, labels: Sequence[str], logits: FloatArray) -> list[PredictionRow]:
     exponents = np.exp(logits - logits.max(axis=1, keepdims=True))
-    shares = exponents / exponents.sum(axis=1, keepdims=True)
-    return [
-        {
-            "truth": label,
-            "prediction": labels[int(row.argmax())],
-            "probabilities": {name: round_number(share) for name, share in zip(labels, row, strict=True)},
-        }
-        for label, row in zip(truth, shares, strict=True)
-    ]
+    answered = []
+    for row, shares in zip(rows, exponents / exponents.sum(axis=1, keepdims=True), strict=True):
+        by_label = {name: round_number(share) for name, share in zip(labels, shares, strict=True)}
+        update = {"prediction": labels[int(shares.argmax())], "probabilities": by_label}
+        answered.append(row.model_copy(update=update))
+    return answered
 
 
-def blend(task: Task, network: Path, heldout: Path, baseline: Path, out: Path) -> SettingsTree:
+def blend(task: Task, network: Path, heldout: Path, baseline: Path, out: Path) -> DerivedAnswer:
     """Weights come from training rows that neither the network nor the linear model has learned from; they are then
     given to what both, having learned from all rows, say of dev. For each seed of fine-tuning."""
     from sklearn.linear_model import LogisticRegression, Ridge
@@ -110,55 +123,54 @@ def blend(task: Task, network: Path, heldout: Path, baseline: Path, out: Path) -
     from sklearn.preprocessing import StandardScaler
 
     linear, linear_dev = (read_predictions(baseline, name)[0] for name in ("heldout", "dev"))
-    tuned = read_predictions(heldout, "dev")[0]
-    _require_same_rows(tuned, linear, heldout)
     labels = _list_labels(linear)
+
+    def join(folder: Path, ours: Rows, theirs: Rows) -> FloatArray:
+        """(rows, 2 × (classes - 1)): what each says beyond the first class; or (rows, 2) numbers."""
+        _require_same_rows(ours, theirs, folder)
+        if not labels:
+            return np.array([[row.prediction for row in pair] for pair in zip(ours, theirs, strict=True)], dtype=float)
+        columns = []
+        for rows in (ours, theirs):
+            logits = np.log(np.clip([[_share(row, label) for label in labels] for row in rows], 1e-6, 1))
+            columns.append(logits[:, 1:] - logits[:, :1])
+        return np.hstack(columns)
+
+    tuned = read_predictions(heldout, "dev")[0]
     stack = make_pipeline(StandardScaler(), Ridge(alpha=1.0) if task.kind.has_numbers else LogisticRegression(C=1.0))
-    stack.fit(_join(labels, tuned, linear), [row.truth for row in tuned])
+    stack.fit(join(heldout, tuned, linear), [row.truth for row in tuned])
     answers = []
     for place, rows in enumerate(read_predictions(network, "dev")):
-        _require_same_rows(rows, linear_dev, network)
-        features = _join(labels, rows, linear_dev)
-        changes: list[dict[str, Any]]
+        features = join(network, rows, linear_dev)
         if task.kind.has_numbers:
-            changes = [{"prediction": float(value)} for value in stack.predict(features)]
+            answers.append(_with_numbers(rows, stack.predict(features)))
         else:
             logits = np.log(np.clip(stack.predict_proba(features), 1e-9, 1))
-            changes = _class_rows([row.truth for row in rows], [str(name) for name in stack.classes_], logits)
-        answers.append([row.model_copy(update=change) for row, change in zip(rows, changes, strict=True)])
+            answers.append(_with_classes(rows, [str(name) for name in stack.classes_], logits))
         write_file(out / f"seed-{place}" / "predictions" / "dev.jsonl", to_json_lines(answers[-1]))
-    return _tell(task, answers) | {"rows": len(tuned)}
+    return _tell(task, answers).model_copy(update={"rows": len(tuned)})
 
 
-def _list_labels(rows: Sequence[PredictionRow]) -> list[str]:
+def _list_labels(rows: Rows) -> list[str]:
     """None for numbers."""
     return list(rows[0].probabilities) if isinstance(rows[0].probabilities, dict) else []
 
 
-def _join(labels: Sequence[str], *models: Sequence[PredictionRow]) -> FloatArray:
-    """(rows, models × (classes - 1)): what each says beyond the first class; or (rows, models) numbers."""
-    columns = []
-    for rows in models:
-        if labels:
-            shares = [[row.probabilities.get(label) or 0.0 for label in labels] for row in rows]  # type: ignore[union-attr]
-            logits = np.log(np.clip(np.array(shares), 1e-6, 1))
-            columns.append(logits[:, 1:] - logits[:, :1])
-        else:
-            columns.append(np.array([[row.prediction] for row in rows], dtype=np.float64))
-    return np.hstack(columns)
+def _share(row: PredictionRow, label: str) -> float:
+    return (row.probabilities.get(label) if isinstance(row.probabilities, dict) else None) or 0.0
 
 
-def score_hard_half(task: Task, answers: Path, baseline: Path) -> SettingsTree:
+def score_hard_half(task: Task, answers: Path, baseline: Path) -> DerivedAnswer:
     """The score on the half of the rows whose true class the linear model gives the least share: those it gets wrong,
     then those it is least sure of. The same rows for whoever is asked about the same data."""
     linear = read_predictions(baseline, "dev")[0]
-    shares = [(row.probabilities.get(str(row.truth)) or 0.0) for row in linear]  # type: ignore[union-attr]
+    shares = [_share(row, str(row.truth)) for row in linear]
     hard = sorted(np.argsort(shares, kind="stable")[: (len(linear) + 1) // 2])
     halves = []
     for rows in read_predictions(answers, "dev"):
         _require_same_rows(rows, linear, answers)
         halves.append([rows[place] for place in hard])
-    return _tell(task, halves) | {"rows": len(hard)}
+    return _tell(task, halves).model_copy(update={"rows": len(hard)})
 
 
 def read_predictions(folder: Path, split: str) -> list[list[PredictionRow]]:
@@ -171,32 +183,28 @@ def read_predictions(folder: Path, split: str) -> list[list[PredictionRow]]:
     return seeds
 
 
-def _require_same_rows(ours: Sequence[PredictionRow], theirs: Sequence[PredictionRow], where: Path) -> None:
+def _require_same_rows(ours: Rows, theirs: Rows, where: Path) -> None:
     if [(row.texts, row.truth) for row in ours] != [(row.texts, row.truth) for row in theirs]:
         raise InputError(f"{where}: answers other rows than the linear model; delete both folders to run them again")
 
 
-def _tell(task: Task, seeds: Sequence[Sequence[PredictionRow]]) -> SettingsTree:
-    """As `finetune` does: the median over the seeds of each metric."""
+def _tell(task: Task, seeds: Sequence[Rows]) -> DerivedAnswer:
     scores = []
     for rows in seeds:
+        pairs = [(row.truth, row.prediction) for row in rows]
         if task.kind.has_numbers:
-            truth, predicted = (
-                np.array(values, dtype=np.float64)
-                for values in zip(*[(row.truth, row.prediction) for row in rows], strict=True)
-            )
+            truth, predicted = np.array(pairs, dtype=np.float64).T
             scores.append(score_values(task.metrics, truth, predicted))
-            continue
-        # F1 is that of the second class: in the order of the task, or sorted as the network's are.
-        labels = list(task.labels) or sorted({str(row.truth) for row in rows} | set(_list_labels(rows)))
-        pairs = [(labels.index(str(row.truth)), labels.index(str(row.prediction))) for row in rows]
-        truth_ids, predicted_ids = (np.array(values) for values in zip(*pairs, strict=True))
-        scores.append(score_classes(task.metrics, truth_ids, predicted_ids, len(labels)))
+        else:
+            # F1 is that of the second class: in the order of the task, or sorted as the network's are.
+            labels = list(task.labels) or sorted({str(row.truth) for row in rows} | set(_list_labels(rows)))
+            ids = np.array([[labels.index(str(label)) for label in pair] for pair in pairs])
+            scores.append(score_classes(task.metrics, ids[:, 0], ids[:, 1], len(labels)))
     dev = {metric: float(np.median([by_metric[metric] for by_metric in scores])) for metric in task.metrics}
-    return {"task": task.name, "metric": task.metrics[0], "dev": dev}
+    return DerivedAnswer(task=task.name, metric=task.metrics[0], dev=dev)
 
 
-def choose_tuning(steps: Sequence[Path], out: Path) -> SettingsTree:
+def choose_tuning(steps: Sequence[Path], out: Path) -> TuningChoice:
     """The settings with the best mean over the sets; of equals those that stand first in the grid."""
     by_settings: dict[str, dict[str, float]] = {}
     for path in steps:
@@ -214,7 +222,7 @@ def choose_tuning(steps: Sequence[Path], out: Path) -> SettingsTree:
     ]
     choice = TuningChoice(settings=max(trials, key=lambda trial: trial.mean).settings, trials=tuple(trials))
     choice.write(out)
-    return choice.to_json()
+    return choice
 
 
 def main(words: Sequence[str]) -> int:
@@ -228,22 +236,22 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true")
     flags = parser.parse_args(words)
     use_threads(flags.threads)
+    answer: DerivedAnswer | TuningChoice
     try:
         if flags.what == "choose":
             answer = choose_tuning(flags.steps, flags.out)
+        elif flags.what == "baseline":
+            given = read_toml(flags.config).values if flags.config.is_file() else {}
+            settings = DerivedSettings.model_validate(given)
+            answer = score_baseline(find_task(flags.task), flags.data, settings, flags.out)
+        elif flags.what == "blend":
+            answer = blend(find_task(flags.task), flags.network, flags.heldout, flags.baseline, flags.out)
         else:
-            task = find_task(flags.task)
-            settings = read_toml(flags.config).values if flags.config.is_file() else {}
-            if flags.what == "baseline":
-                answer = score_baseline(task, flags.data, settings, flags.out)
-            elif flags.what == "blend":
-                answer = blend(task, flags.network, flags.heldout, flags.baseline, flags.out)
-            else:
-                answer = score_hard_half(task, flags.network, flags.baseline)
+            answer = score_hard_half(find_task(flags.task), flags.network, flags.baseline)
     except ElectraError as error:
         sys.stderr.write(f"electra: {error}\n")
         return 1
-    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.write(json.dumps(answer.to_json()) + "\n")
     return 0
 
 

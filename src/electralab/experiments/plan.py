@@ -8,25 +8,21 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import ValidationError
 
 from electralab.artifacts import MANIFEST, read_json
-from electralab.config import SettingsTree
+from electralab.config import GivenSettings
 from electralab.errors import InputError, UsageError
+from electralab.experiments import settings as study_settings
 from electralab.experiments.cells import Cell, Step, name_flag
 from electralab.experiments.derived import ROWS, heldout_share
 from electralab.experiments.scores import Score, estimate_flops, find_scores
-from electralab.experiments.settings import (
-    Arm,
-    StudyConfig,
-    choose_arms,
-    naming_arm,
-    read_study,
-    resolve_arms,
-    resolve_study,
-)
+from electralab.experiments.settings import Arm, StudyConfig
 from electralab.model.settings import EncoderConfig
 from electralab.pretraining.stage import PretrainRequest, plan_pretrain, primary_network
+from electralab.records.record import JsonTree, Record
 from electralab.records.run import CHECKPOINTS, PretrainPlan, snapshot_folder, snapshot_step
 from electralab.records.study import StudyCorpus, StudyEnvironment, TuningChoice
 from electralab.runtime import default_threads, describe_environment, estimate_speed, use_threads
@@ -47,7 +43,7 @@ class StudyRequest:
     corpus: Path
     data_dir: Path | None
     out: Path
-    settings: SettingsTree
+    settings: GivenSettings
     """Of the command line, over those of the file."""
     only: tuple[str, ...] = ()
     jobs: int = 0
@@ -85,23 +81,31 @@ class Plan:
         return f"study {self.study.name}: {reasons}; see --data, and docs/studies.md for where to get the sets"
 
 
+class _CorpusManifest(Record):
+    """What a study has to know of its prepared text."""
+
+    kind: Literal["electralab-data"]
+    sequence_length: int
+    sha256: str
+
+
 def plan_study(request: StudyRequest) -> Plan:
     """Everything is resolved and looked for; settings that make no sense are refused here, before anything is run."""
-    layer = read_study(request.study)
-    study = resolve_study(layer, request.settings)
-    arms = resolve_arms(study, layer.source)
-    chosen = choose_arms(request.only, list(study.arms))
-    if not (request.corpus / MANIFEST).is_file():
-        raise InputError(
-            f"{request.corpus}: holds no prepared text; give --corpus a folder that 'electra prepare' wrote"
-        )
-    manifest = read_json(request.corpus / MANIFEST)
-    if not isinstance(manifest, dict) or manifest.get("kind") != "electralab-data":
-        raise InputError(f"{request.corpus}: is not prepared text; give --corpus a folder that 'electra prepare' wrote")
+    layer = study_settings.read_study(request.study)
+    study = study_settings.resolve_study(layer, request.settings)
+    arms = study_settings.resolve_arms(study, layer.source)
+    chosen = study_settings.choose_arms(request.only, list(study.arms))
+    path, advice = request.corpus / MANIFEST, "give --corpus a folder that 'electra prepare' wrote"
+    if not path.is_file():
+        raise InputError(f"{request.corpus}: holds no prepared text; {advice}")
+    try:
+        manifest = _CorpusManifest.model_validate(read_json(path))
+    except ValidationError:
+        raise InputError(f"{request.corpus}: is not prepared text; {advice}") from None
     # As far as the defaults of fine-tuning ask.
     names = ("backbone", "num_layers", "hidden_size", "embedding_size", "num_heads", "feedforward_size")
-    rest: SettingsTree = {"vocab_size": 1, "dropout": 0.0, "attention_dropout": 0.0, "norm_eps": 1e-6}
-    rest |= {"sequence_length": manifest["sequence_length"]}
+    rest: dict[str, Any] = {"vocab_size": 1, "dropout": 0.0, "attention_dropout": 0.0, "norm_eps": 1e-6}
+    rest |= {"sequence_length": manifest.sequence_length}
     encoders = {
         arm.name: EncoderConfig(**{name: getattr(arm.config.model, name) for name in names}, **rest) for arm in arms
     }
@@ -110,30 +114,17 @@ def plan_study(request: StudyRequest) -> Plan:
     for arm in arms:
         run_dir = request.out / "cells" / arm.name / "plan"
         if arm.is_tuned:
-            with naming_arm(layer.source, arm.name):
-                plans[arm.name] = plan_pretrain(
-                    PretrainRequest(
-                        request.corpus,
-                        run_dir,
-                        arm.config,
-                        arm.budget,
-                        init_from=None,
-                        threads=request.threads,
-                        save_every=0,
-                        log_every=0,
-                        keep=1,
-                        extend=False,
-                        allow_inexact=False,
-                    )
-                )
+            with study_settings.naming_arm(layer.source, arm.name):
+                run = PretrainRequest(request.corpus, run_dir, arm.config, arm.budget, threads=request.threads)
+                plans[arm.name] = plan_pretrain(run)
     _check_arms(arms, scores, plans, layer.source)
     use_threads(request.threads)
     speed = max(estimate_speed() for _ in range(_MEASUREMENTS))
     by_name = {arm.name: arm for arm in arms}
-    matrix = _Matrix(request, study, by_name, scores, encoders, plans, manifest["sha256"], speed)
-    facts: SettingsTree = dict(describe_environment(request.threads)) | {
+    matrix = _Matrix(request, study, by_name, scores, encoders, plans, manifest.sha256, speed)
+    facts: dict[str, Any] = dict(describe_environment(request.threads)) | {
         "command": write_command(request),
-        "corpus": StudyCorpus(path=str(request.corpus), sha256=manifest["sha256"]),
+        "corpus": StudyCorpus(path=str(request.corpus), sha256=manifest.sha256),
         "data": str(request.data_dir or ""),
     }
     return Plan(
@@ -152,7 +143,7 @@ def plan_study(request: StudyRequest) -> Plan:
 def write_command(request: StudyRequest) -> str:
     """As typed into a shell it asks for the same, whether the request came from there or not."""
 
-    def flatten(tree: SettingsTree, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    def flatten(tree: GivenSettings, prefix: str = "") -> Iterator[tuple[str, Any]]:
         for key, value in tree.items():
             if isinstance(value, dict):
                 yield from flatten(value, f"{prefix}{key}.")
@@ -164,7 +155,7 @@ def write_command(request: StudyRequest) -> str:
     for name, value in flatten(request.settings):
         # The command line reads numbers, true and lists as TOML has them, which is as JSON has them.
         word = value if isinstance(value, str) else json.dumps(value)
-        words += [f"--{name.replace('_', '-')}", ",".join(map(str, value)) if name == "seeds" else word]
+        words += [name_flag(name), ",".join(map(str, value)) if name == "seeds" else word]
     words += ["--only", ",".join(request.only)] if request.only else []
     words += ["--jobs", str(request.jobs)] if request.jobs else []
     return shlex.join([*words, "--threads", str(request.threads)])
@@ -226,8 +217,12 @@ class _Matrix:
             steps.append(self._pretrain(arm, seed))
             steps += self._choose(arm, seed) if seed == self.study.seeds[0] else ()
         for score in scores:
-            if score.config.hard_half_of:
-                steps.append(self._score_hard_half(score, arm, seed))
+            if whole := score.config.hard_half_of:
+                linear = self._linear(seed)
+                words = (f"--network={folder / whole}", f"--baseline={linear / whole}")
+                step = self._derive("hard", score, seed, arm, *words)
+                needs = (linear / f"{whole}.json", folder / f"{whole}.json")
+                steps.append(replace(step, identity=step.identity | {"hard_half_of": whole}, needs=needs))
             elif arm.start == "baseline":
                 steps.append(self._derive("baseline", score, seed, arm, f"--data={score.data}"))
             elif arm.start == "blend":
@@ -250,7 +245,7 @@ class _Matrix:
         words = ["electralab", "pretrain", "--data", str(self.request.corpus), "--config", config, "--seed", str(seed)]
         words += ["--out", str(self.folder(arm.name, seed) / "run"), f"--{arm.budget.kind}", amount]
         words += ["--snapshots", ",".join(map(str, snapshots))] if snapshots else []
-        identity: SettingsTree = {
+        identity: JsonTree = {
             "corpus": self.corpus_hash,
             "settings": arm.config.model_dump(mode="json", exclude={"steps", "seed"}),
             "budget": asdict(arm.budget),
@@ -306,6 +301,9 @@ class _Matrix:
         assert score.task is not None, "what is tuned is tuned on a task"
         words = ("electralab", "finetune", str(model), "--task", score.task.name, "--out", str(out), *words)
         words += ("--config", str(self.request.out / "scores" / f"{score.name}.toml")) if score.config.settings else ()
+        # As its pre-training: cells have a core each, and are cut only where the study says so.
+        batch = score.config.settings.get("batch")
+        words += () if isinstance(batch, dict) and "slices" in batch else ("--batch.slices", "1")
         # Every cell of one seed has the same seeds of fine-tuning, and no two seeds share any.
         words += ("--seeds", str(seeds), "--seed", str(seed * score.config.seeds), "--keep", "0", "--no-baseline")
         words += ("--from-scratch",) if arm.start == "random" else ()
@@ -323,7 +321,7 @@ class _Matrix:
             return None
         return (Path(tuning.choices) if tuning.choices else self.request.out) / "cells" / arm.name
 
-    def _identity(self, score: Score, arm: Arm) -> SettingsTree:
+    def _identity(self, score: Score, arm: Arm) -> JsonTree:
         identity = score.config.model_dump(mode="json", exclude={"name", "metric", "data", "arms", "hard_half_of"})
         return identity | {"files": dict(score.files)} | ({"start": "random"} if arm.start == "random" else {})
 
@@ -357,12 +355,6 @@ class _Matrix:
         identity = self._identity(score, arm) | {"start": arm.start}
         return Step(score.name, words, identity, seconds, (), self._choice(arm))
 
-    def _score_hard_half(self, score: Score, arm: Arm, seed: int) -> Step:
-        whole, folder, linear = score.config.hard_half_of, self.folder(arm.name, seed), self._linear(seed)
-        step = self._derive("hard", score, seed, arm, f"--network={folder / whole}", f"--baseline={linear / whole}")
-        needs = (linear / f"{whole}.json", folder / f"{whole}.json")
-        return replace(step, identity=step.identity | {"hard_half_of": whole}, needs=needs)
-
     def _linear(self, seed: int) -> Path:
         return self.folder(next(arm.name for arm in self.arms.values() if arm.start == "baseline"), seed)
 
@@ -370,7 +362,8 @@ class _Matrix:
         """The network of another arm learns from a part of the rows, by whose rest both are then weighted."""
         name, folder = score.name, self.folder(arm.name, seed)
         network, linear = self.folder(arm.parent, seed), self._linear(seed)
-        rows = min(score.config.settings.get("train_rows") or score.train_examples, score.train_examples)
+        limit = score.config.settings.get("train_rows")
+        rows = min(limit if isinstance(limit, int) and limit else score.train_examples, score.train_examples)
         share, parent = heldout_share(rows), self.arms[arm.parent]
         heldout = (f"--data={linear / name / ROWS}", f"--data.dev-share={share}")
         tuned = self._finetune(score, parent, seed, 1, folder / f"heldout-{name}", *heldout, model=network / "run")

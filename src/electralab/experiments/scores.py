@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from electralab.artifacts import MANIFEST, sha256_file
-from electralab.config import ConfigLayer, SettingsTree, resolve
+from electralab.config import ConfigLayer, GivenSettings, resolve
 from electralab.errors import InputError, UsageError
 from electralab.evaluation.blimp import read_pairs
 from electralab.evaluation.stage import EvaluateConfig
@@ -172,7 +172,7 @@ def _list_files(score: ScoreConfig, task: Task | None, place: Path) -> dict[str,
     return {name: path for name, path in files.items() if not any(part.startswith(".") for part in Path(name).parts)}
 
 
-def read_score(score: Score, result: SettingsTree) -> Measured:
+def read_score(score: Score, result: GivenSettings) -> Measured:
     """The one number that counts, and its groups, of what the score's command answered."""
     try:
         answer = ScoreAnswer.model_validate(result)

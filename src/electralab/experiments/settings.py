@@ -9,14 +9,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from electralab.config import ConfigLayer, Settings, SettingsTree, find_bundled, list_bundled, read_toml, resolve
+from electralab.config import ConfigLayer, GivenSettings, Settings, find_bundled, list_bundled, read_toml, resolve
 from electralab.errors import InputError, UsageError, suggest
 from electralab.pretraining.settings import Common, Preset, PretrainConfig, read_settings, resolve_pretrain
 from electralab.records.evaluation import Suite
+from electralab.records.record import JsonTree
 from electralab.records.run import Budget, BudgetKind
 
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -68,7 +69,7 @@ class ScoreConfig(Settings):
     """Of the suite `rtd`, the one that replaces tokens for all arms: a model's path, or an arm, of the same seed."""
     arms: tuple[str, ...] = ()
     """Those that are measured by it, where others cannot be asked; it is then left out of the average."""
-    settings: dict[str, Any] = Field(default_factory=dict)
+    settings: JsonTree = Field(default_factory=dict)
     hard_half_of: str = ""
     """Another score, of classes, on the half of its dev rows that the linear baseline gets wrong or doubts most."""
 
@@ -121,11 +122,10 @@ class TuningConfig(Settings):
     """The folder of another study whose choices, arm by arm, are taken instead of choosing again."""
 
     @property
-    def points(self) -> list[dict[str, str | float]]:
+    def points(self) -> list[JsonTree]:
         """Every combination of the grid's values; none where nothing is to be chosen."""
-        return (
-            [dict(zip(self.grid, values, strict=True)) for values in product(*self.grid.values())] if self.grid else []
-        )
+        combinations = product(*self.grid.values()) if self.grid else ()
+        return [dict(zip(self.grid, values, strict=True)) for values in combinations]
 
 
 ArmStart = Literal["pretrained", "random", "baseline", "branch", "blend"]
@@ -155,9 +155,9 @@ class StudyConfig(Settings):
     baseline: str
     seeds: tuple[Seed, ...] = (0,)
     budget: StudyBudget
-    pretrain: dict[str, Any] = Field(default_factory=dict)
+    pretrain: JsonTree = Field(default_factory=dict)
     """Of all arms: the settings of pre-training, and `config`, the preset or file they start from."""
-    arms: dict[str, dict[str, Any]]
+    arms: dict[str, JsonTree]
     """What each changes, and the fields of ArmConfig."""
     scores: tuple[ScoreConfig, ...] = ()
     snapshots: SnapshotConfig = SnapshotConfig()
@@ -217,16 +217,19 @@ def read_study(name: str) -> ConfigLayer:
     return read_toml(Path(name))
 
 
-def resolve_study(layer: ConfigLayer, above: SettingsTree) -> StudyConfig:
+def resolve_study(layer: ConfigLayer, above: GivenSettings) -> StudyConfig:
     """`above` is what the command line says; a budget given there replaces the whole of the file's.
 
     A preset given there replaces the file's, and with it the sizes that the file names for all arms.
     """
     values = {key: value for key, value in layer.values.items() if not (key == "budget" and "budget" in above)}
-    if "config" in above.get("pretrain", {}) and isinstance(values.get("pretrain", {}).get("model"), dict):
-        model = {name: value for name, value in values["pretrain"]["model"].items() if name not in _SIZES}
-        values["pretrain"] = {**values["pretrain"], "model": model}
-    return resolve(StudyConfig, [ConfigLayer(layer.source, values), ConfigLayer("command line", above)])
+    ours, shared = above.get("pretrain"), values.get("pretrain")
+    if isinstance(ours, dict) and "config" in ours and isinstance(shared, dict):
+        model = shared.get("model")
+        if isinstance(model, dict):
+            sizeless = {name: value for name, value in model.items() if name not in _SIZES}
+            values |= {"pretrain": shared | {"model": sizeless}}
+    return resolve(StudyConfig, [ConfigLayer(layer.source, values), ConfigLayer("command line", dict(above))])
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,53 +269,51 @@ def choose_arms(names: Sequence[str], known: Sequence[str]) -> list[str]:
 
 def resolve_arms(study: StudyConfig, source: str) -> list[Arm]:
     """Every arm with its settings: the preset it starts from, then what all arms share, then its own."""
-    arms = []
+    # All layers mix what ArmConfig takes with settings of pre-training.
+    known, options = ArmConfig.model_fields.keys(), {}
     for name, own in study.arms.items():
         with naming_arm(source, name):
             for key, where in (("seed", "seeds"), ("steps", "budget")):
                 if key in own or key in study.pretrain:
-                    raise UsageError(f"{source}: {key}: is no setting of an arm; give the {where} of the study")
-            # All layers mix what ArmConfig takes with settings of pre-training.
-            known = ArmConfig.model_fields.keys()
+                    raise UsageError(f"{key}: is no setting of an arm; give the {where} of the study")
             layers = [(f"{source}: pretrain", study.pretrain), (f"{source}: arms.{name}", own)]
-            options = resolve(
-                ArmConfig,
-                [ConfigLayer(layer, {key: tree[key] for key in tree if key in known}) for layer, tree in layers],
-            )
-            versus = options.versus or study.baseline
-            for key, other in (("versus", versus), ("parent", options.parent)):
-                if other and other not in study.arms:
-                    raise UsageError(f"{source}: arms.{name}: {key}: {_no_arm(other, list(study.arms))}")
-            start = options.start
-            if start in ("branch", "blend") and not options.parent:
-                raise UsageError(f'{source}: arms.{name}: a {start} needs the arm that it is of; add parent = "ARM"')
-            if options.parent and start in ("pretrained", "baseline"):
-                raise UsageError(
-                    f"{source}: arms.{name}: parent: belongs to a random, branch or blend arm; leave it out"
-                )
-            trunk = study.arms.get(options.parent, {})
-            if options.parent and (
-                trunk.get("start") in ("baseline", "blend") or (start != "blend" and trunk.get("parent"))
-            ):
-                raise UsageError(
-                    f"{source}: arms.{name}: parent: {options.parent!r} has no network of its own; name one that has"
-                )
-            trees = [{key: tree[key] for key in tree if key not in known} for tree in (study.pretrain, trunk, own)]
+            mixed = [ConfigLayer(layer, {key: tree[key] for key in tree if key in known}) for layer, tree in layers]
+            options[name] = resolve(ArmConfig, mixed)
+    arms = []
+    for name, option in options.items():
+        with naming_arm(source, name):
+            start, parent, versus = option.start, option.parent, option.versus or study.baseline
+            trunk = options.get(parent, ArmConfig())
+            trees = [
+                {key: tree[key] for key in tree if key not in known}
+                for tree in (study.pretrain, study.arms.get(parent, {}), study.arms[name])
+            ]
+            # The arm is named by `naming_arm`.
+            for key, other in (("versus", versus), ("parent", parent)):
+                if other and other not in options:
+                    raise UsageError(f"{key}: {_no_arm(other, list(options))}")
+            if start in ("branch", "blend") and not parent:
+                raise UsageError(f'a {start} needs the arm that it is of; add parent = "ARM"')
+            if parent and start in ("pretrained", "baseline"):
+                raise UsageError("parent: belongs to a random, branch or blend arm; leave it out")
+            if trunk.start in ("baseline", "blend") or (start != "blend" and trunk.parent):
+                raise UsageError(f"parent: {parent!r} has no network of its own; name one that has")
             if start in ("baseline", "blend") and trees[-1]:
-                raise UsageError(
-                    f"{source}: arms.{name}: a {start} pre-trains nothing; leave out {next(iter(trees[-1]))!r}"
-                )
+                raise UsageError(f"a {start} pre-trains nothing; leave out {next(iter(trees[-1]))!r}")
             settings = [Common(f"{source}: pretrain", trees[0]), ConfigLayer(f"{source}: arms.{name}", trees[-1])]
-            if options.parent:
-                settings.insert(1, Common(f"{source}: arms.{options.parent}", trees[1]))
-            if preset_name := options.config or trunk.get("config", ""):
+            if parent:
+                settings.insert(1, Common(f"{source}: arms.{parent}", trees[1]))
+            if preset_name := option.config or trunk.config:
                 # A file of the user's own may set what has no effect in some arm, as what all arms share may.
                 preset = read_settings(preset_name)
                 settings.insert(0, preset if isinstance(preset, Preset) else Common(preset.source, preset.values))
             # One step makes the folder with sizes and tokenizer; fine-tuning from scratch forgets its weights.
-            budget = Budget("steps", 1.0) if start == "random" else study.budget.part(options.budget_share)
-            config = resolve_pretrain(settings)
-            arms.append(Arm(name, config, budget, options.line or name, versus, start, options.parent))
+            budget = Budget("steps", 1.0) if start == "random" else study.budget.part(option.budget_share)
+            # Cells have a core each, side by side: a step is cut only where the study says so. As it was before presets
+            # had slices, so that studies begun then go on.
+            first = 1 if isinstance(settings[0], Preset) else 0
+            settings.insert(first, Common("study", {"batch": {"slices": 1}}))
+            arms.append(Arm(name, resolve_pretrain(settings), budget, option.line or name, versus, start, parent))
     baselines = [arm.name for arm in arms if arm.start == "baseline"]
     needing = [f"arms.{arm.name}: a blend" for arm in arms if arm.start == "blend"]
     needing += [f"scores.{score.label}: a hard half" for score in study.scores if score.hard_half_of]

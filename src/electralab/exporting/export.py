@@ -167,7 +167,7 @@ def export_model(
                 if left_out:
                     yield Note(left_out)
     except Stopped:
-        raise Stopped(stop.number, f"{out} was not written, the same command begins anew") from None
+        raise Stopped(stop.number, f"{out} was not written, the same command starts again") from None
     yield Result(ExportResult(out=str(out), format=form, networks=networks))
 
 
@@ -288,31 +288,29 @@ def _export(
 ) -> Fidelity:
     """Into the folder, all that makes it a model; returns how far its answers are from the source's."""
     network, special, has_energies = source.network, source.tokenizer.special, outputs_energies(source.folder)
-    special_ids = {"pad_id": special.pad, "cls_id": special.cls, "sep_id": special.sep}
-    objective = str(model_folder.read_config(source.folder).get(hf_config.OBJECTIVE, ""))
+    objective = model_folder.read_objective(source.folder)
     folder.mkdir()
     if form != "hf":
+        ids = hf_config.SpecialTokenIds(special.pad, special.cls, special.sep)
         if isinstance(network, TaskModel):
-            graph_config = hf_config.export_task_config(network, **special_ids)
+            written = export_own_config(network, hf_config.export_task_config(network, ids))
         else:
-            graph_config = hf_config.export_encoder_config(network.config, **special_ids)
+            graph_config = hf_config.export_encoder_config(network.config, ids)
             if isinstance(network, Discriminator) and not has_energies:
                 graph_config |= hf_config.export_labels(hf_config.LABELS.values())
-        written = export_own_config(network, graph_config)
-        if objective and not isinstance(network, TaskModel):
-            written |= {hf_config.OBJECTIVE: objective}
+            written = export_own_config(network, graph_config) | ({hf_config.OBJECTIVE: objective} if objective else {})
         write_json(folder / hf_config.CONFIG, written)
         write_graph(network, folder / GRAPH)
-    elif isinstance(source.written, TaskModel):
-        model_folder.save_task_model(folder, source.written, **special_ids, storage=config.storage)
     else:
-        untrained = model_folder.has_untrained_segments(source.folder)
+        is_task = isinstance(source.written, TaskModel)
         model_folder.save_network(
             folder,
             source.written,
-            **special_ids,
-            objective=objective,
-            has_untrained_segments=untrained,
+            pad_id=special.pad,
+            cls_id=special.cls,
+            sep_id=special.sep,
+            objective="" if is_task else objective,
+            has_untrained_segments=not is_task and model_folder.has_untrained_segments(source.folder),
             storage=config.storage,
         )
     if form == "hf" and needs_own_code(source.written):

@@ -126,7 +126,7 @@ def require_whole(split: Split[Example]) -> None:
     """A row that could not be read would be missing, and at an end nobody would notice."""
     for bad in split.bad_rows:
         raise InputError(
-            f"{split.path}: row {bad.row} {bad.reason}, and GLUE's server takes whole test files only; mend the row"
+            f"{split.path}: row {bad.row} {bad.reason}, and GLUE's server takes whole test files only; correct the row"
         )
 
 
@@ -145,7 +145,7 @@ def write_submission(path: Path, task: Task, rows: Sequence[PredictionRow]) -> N
             if int(after.id) != int(before.id) + 1:
                 raise InputError(
                     f"{path}: the row after {before.id} is {after.id}, GLUE's server takes whole test files only; "
-                    "mend the rows that could not be read"
+                    "correct the rows that could not be read"
                 )
     lines = ["index\tprediction\n"]
     for index, row in enumerate(rows):

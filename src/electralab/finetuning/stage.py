@@ -7,6 +7,7 @@ import math
 import shutil
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -17,17 +18,23 @@ from electralab.config import ConfigLayer, to_toml
 from electralab.errors import DamagedArtifact, InputError, UsageError
 from electralab.events import Event, Note, Result, Update, warn
 from electralab.finetuning import results
-from electralab.finetuning.settings import FinetuneConfig, check_resumable, read_identity, resolve_finetune
+from electralab.finetuning.settings import (
+    FinetuneConfig,
+    check_resumable,
+    product_shape,
+    read_identity,
+    resolve_finetune,
+)
 from electralab.finetuning.task import (
     FinetuneTask,
     Pretrained,
     build_network,
+    build_state,
     count_batches,
     count_steps,
     load_pretrained,
 )
 from electralab.finetuning.task_model import LoadedTaskModel, TaskModelConfig, list_seeds, load_model, save_model
-from electralab.model.electra import parameter_depths
 from electralab.model.flops import encoder_flops, training_bytes
 from electralab.model.task_model import TaskModel
 from electralab.records import tuned
@@ -36,15 +43,15 @@ from electralab.records.tuned import SeedResults, TunedResults
 from electralab.reporting.cards import write_tuned_card
 from electralab.reporting.page import with_page
 from electralab.reporting.plots import plot_learning_curve
+from electralab.runtime import RuntimeConfig
 from electralab.stopping import StopSignal
 from electralab.tasks.features import EncodedSplit, Feature, FeatureEncoder, average_logits, predict_logits
 from electralab.tasks.kind import Example, NetworkOutputs, Split, SplitScores, Task, format_bad_rows
 from electralab.tasks.load import TaskData, read_task
 from electralab.tasks.texts import swap_pairs
-from electralab.training.checkpoint import TrainingProgress, TrainingState
-from electralab.training.loop import LossScale
+from electralab.training.checkpoint import TrainingProgress
 from electralab.training.metrics import format_scores
-from electralab.training.optimizer import Optimizer, group_parameters
+from electralab.training.ranks import share_run
 from electralab.training.schedule import lr_schedule
 from electralab.training.trainer import LoopConfig, Trainer, every_n_steps
 
@@ -67,7 +74,8 @@ class FinetuneRequest:
     seeds: int
     init_from: Path | None
     threads: int
-    """0 means: as the run had, or as many as there are cores."""
+    """Of each worker, inside its operations. 0 means: as the run had; a new one 1 where steps are cut into slices,
+    unless there are more cores than slices and large products, and all cores where they are not cut."""
     save_every: int
     log_every: int
     """0 means: so often that a curve can be drawn."""
@@ -76,11 +84,17 @@ class FinetuneRequest:
     allow_inexact: bool
     has_baselines: bool = True
     """Whether simple methods are scored on the same examples."""
+    workers: int = 0
+    """Processes that compute the slices of a step; 0 means a worker for each core. No part of what the run is."""
 
 
 def finetune(request: FinetuneRequest, stop: StopSignal) -> Iterator[Event[TunedResults]]:
     """Tune every seed to its end. The same request again goes on where the last one stopped; more seeds are added."""
-    yield from with_page(request.run_dir, tune_seeds(request, stop))
+    asked = [
+        layer.values["runtime"]["device"] for layer in request.layers if "device" in layer.values.get("runtime", {})
+    ]
+    device = runtime.choose_device([RuntimeConfig().device, *asked][-1])
+    yield from share_run(with_page(request.run_dir, tune_seeds(request, stop)), stop, device)
 
 
 def tune_seeds(request: FinetuneRequest, stop: StopSignal) -> Iterator[Event[TunedResults]]:
@@ -97,7 +111,10 @@ def tune_seeds(request: FinetuneRequest, stop: StopSignal) -> Iterator[Event[Tun
     origin, config, data = _read_inputs(request)
     with lock_folder(run_dir):
         stored = read_identity(run_dir)
-        threads = request.threads or (stored.threads if stored else runtime.default_threads())
+        shape = product_shape(config.batch, config.sequence_length, origin.encoder.config)
+        threads = request.threads or (
+            stored.threads if stored else runtime.choose_worker_threads(config.batch.slices, shape)
+        )
         device = runtime.choose_device(config.runtime.device)
         runtime.use_exact_arithmetic(threads, device)
         identity = tuned.TunedRun(
@@ -133,9 +150,13 @@ def plan_finetune(request: FinetuneRequest) -> tuned.FinetunePlan:
     shape = origin.encoder.config
     flops = 3 * encoder_flops(shape, 1, round(tokens)) * steps * config.batch.size * request.seeds
     parameters = sum(parameter.numel() for parameter in origin.encoder.parameters())
-    tokens_at_once = (config.batch.micro_size or config.batch.size) * max(lengths)
+    slices = config.batch.slices
+    shape_of_product = product_shape(config.batch, config.sequence_length, shape)
+    threads = request.threads or runtime.choose_worker_threads(slices, shape_of_product)
+    device = runtime.choose_device(config.runtime.device)
+    workers = runtime.choose_workers(request.workers, slices, threads, device)
     splits = (data.train, *data.devs, *data.tests)
-    runtime.use_threads(request.threads)
+    runtime.use_threads(threads * workers)
     return tuned.FinetunePlan(
         task=request.task.name,
         out=str(request.run_dir),
@@ -152,7 +173,10 @@ def plan_finetune(request: FinetuneRequest) -> tuned.FinetunePlan:
         parameters=parameters,
         flops=flops,
         estimated_minutes=round(flops / runtime.estimate_speed() / 60, 1),
-        estimated_memory_mb=training_bytes([shape], parameters, tokens_at_once) >> 20,
+        estimated_memory_mb=training_bytes(
+            [shape], parameters, config.batch.rows_at_once * max(lengths), workers=workers, slices=slices
+        )
+        >> 20,
         settings=config.model_dump(mode="json"),
     )
 
@@ -186,6 +210,9 @@ class _FinetuneRun:
         stop: StopSignal,
     ) -> None:
         self.request, self.origin, self.config, self.data = request, origin, config, data
+        # Those that compute steps; threads of Python that predict are as many.
+        threads = torch.get_num_threads()
+        self.workers = runtime.choose_workers(request.workers, config.batch.slices, threads, device)
         self.run_dir, self.device, self.stop = request.run_dir, device, stop
         self.task, self.kind, self.metric = request.task, request.task.kind, request.task.metrics[0]
         self.splits = [data.train, *data.devs, *data.tests]
@@ -306,13 +333,7 @@ class _FinetuneRun:
         config = self.config
         network = build_network(self.origin, self.data, config, seed, copies_segment=self.copies_segment)
         network = network.to(self.device)
-        if config.runtime.compile:
-            network.compile()
-        matrices = frozenset(name for name, p in network.named_parameters() if p.ndim == 2 and ".layers." in name)
-        groups = group_parameters(network.named_parameters(), parameter_depths(network), matrices, config.optimizer)
-        # Small gradients vanish in fp16 unless the loss is scaled up.
-        scale = LossScale(2.0**16, is_adaptive=True) if config.runtime.precision == "fp16" else LossScale()
-        state = TrainingState(network, Optimizer(groups, config.optimizer), scale, TrainingProgress(), None)
+        state = build_state(network, config)
 
         def score() -> tuned.Scores:
             return self._score(self.sample, self._predict(network, self.sample)).scores
@@ -328,7 +349,8 @@ class _FinetuneRun:
             most_lines=0 if self.request.log_every else _LINES_PER_SEED,
         )
         rate = lr_schedule(config.schedule, self.steps)
-        yield from Trainer(folder, state, work, pace, config.optimizer, rate, self.stop).run()
+        make_step = partial(work.make_train_step, state, self.workers)
+        yield from Trainer(folder, state, work, pace, config.optimizer, rate, self.stop, make_step).run()
         # What is saved and scored is the average of the weights, where the settings ask for one.
         with state.optimizer.averaged():
             self._finish(seed, folder, network, state.progress)
@@ -371,7 +393,7 @@ class _FinetuneRun:
 
     def _predict(self, network: TaskModel, part: _Part) -> Outputs:
         pad_id, size = self.origin.tokenizer.special.pad, self.config.evaluation.batch_tokens
-        rows = predict_logits(network, part.encoded.features, pad_id, size, self.stop)
+        rows = predict_logits(network, part.encoded.features, pad_id, size, self.stop, self.workers)
         return NetworkOutputs(network.head_config, part.split.examples, part.encoded.features, rows, self.config.spans)
 
     def _score(self, part: _Part, outputs: Outputs, threshold: float = 0.0) -> SplitScores:

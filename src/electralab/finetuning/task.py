@@ -18,20 +18,27 @@ from electralab.artifacts import read_json
 from electralab.errors import InputError
 from electralab.finetuning.settings import FinetuneConfig
 from electralab.finetuning.task_model import TASK_FILE, identify_model
+from electralab.model.electra import parameter_depths
 from electralab.model.encoder import Encoder
 from electralab.model.flops import encoder_flops
 from electralab.model.folders.folder import has_untrained_segments, load_encoder, locate_encoder
+from electralab.model.settings import EncoderConfig
 from electralab.model.task_model import HeadConfig, Pooling, TaskModel, build_task_model
 from electralab.model.weights import init_weights
 from electralab.randomness import Rng
 from electralab.records.run import StepRecord
 from electralab.records.tuned import Scores
-from electralab.runtime import autocast
+from electralab.runtime import autocast, choose_device, find_rank, use_exact_arithmetic
 from electralab.tasks.features import Feature, Ids, collate, order_epoch
 from electralab.tasks.kind import AnyKind
 from electralab.tasks.load import TaskData
 from electralab.tokens.tokenizer import Tokenizer
+from electralab.training.checkpoint import TrainingProgress, TrainingState
+from electralab.training.loop import LossScale, TrainStep
+from electralab.training.optimizer import Optimizer, group_parameters
+from electralab.training.ranks import RankStep
 from electralab.training.trainer import EvalRecord
+from electralab.training.workers import WorkerJob, start_workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +113,17 @@ def build_network(
     return network
 
 
+def build_state(network: TaskModel, config: FinetuneConfig) -> TrainingState:
+    """Step 0 of a seed's training."""
+    if config.runtime.compile:
+        network.compile()
+    matrices = frozenset(name for name, p in network.named_parameters() if p.ndim == 2 and ".layers." in name)
+    groups = group_parameters(network.named_parameters(), parameter_depths(network), matrices, config.optimizer)
+    # Small gradients vanish in fp16 unless the loss is scaled up.
+    scale = LossScale(2.0**16, is_adaptive=True) if config.runtime.precision == "fp16" else LossScale()
+    return TrainingState(network, Optimizer(groups, config.optimizer), scale, TrainingProgress(), None)
+
+
 def count_steps(config: FinetuneConfig, rows: int) -> int:
     """As many as are given; otherwise those of the epochs, and of few rows the fewest that there may be."""
     epoch_steps = math.ceil(round(config.epochs * count_batches(config, rows), 6))
@@ -147,7 +165,7 @@ class FinetuneTask:
             self._order = order_epoch(self._lengths, self.config.batch.size, seed=self.seed, epoch=epoch)
             self._ordered_epoch = epoch
         rows = self._order[index]
-        size = self.config.batch.micro_size or len(rows)
+        size = self.config.batch.micro_size or -(-len(rows) // self.config.batch.slices)
         micro_rows = [rows[start : start + size] for start in range(0, len(rows), size)]
         batches = [collate([self.features[row] for row in some], self.pad_id, self.device) for some in micro_rows]
         # Divided by the targets of the whole step, so that micro-batches change nothing but the memory they need.
@@ -162,6 +180,15 @@ class FinetuneTask:
                 logits = self.network(batch.input_ids, batch.segment_ids, batch.attention_pad)
             yield self.kind.loss(logits, batch, self.network.head_config) / total
 
+    def make_train_step(self, state: TrainingState, workers: int) -> TrainStep:
+        """Who computes the steps. Another process gets rows and shapes from here, and weights by the shared memory."""
+        network, batch = self.network, self.config.batch
+        shared = (self.kind, self.features, self.config, self.seed, self.pad_id)
+        job = WorkerJob(build_worker, (network.config, network.head_config, *shared), torch.get_num_threads())
+        if find_rank()[1] > 1:
+            return RankStep(state, self, job, num_slices=batch.slices, device=self.device)
+        return start_workers(state, self, job, num_slices=batch.slices, num_workers=workers, device=self.device)
+
     def count_tokens(self) -> int:
         return self._tokens
 
@@ -173,3 +200,19 @@ class FinetuneTask:
 
     def evaluate(self, record: StepRecord) -> EvalRecord:  # noqa: ARG002
         return EvalRecord({f"dev_{name}": value for name, value in self.score().items()}, [])
+
+
+def build_worker(
+    encoder: EncoderConfig,
+    head: HeadConfig,
+    kind: AnyKind,
+    features: Sequence[Feature],
+    config: FinetuneConfig,
+    seed: int,
+    pad_id: int,
+) -> tuple[TrainingState, FinetuneTask]:
+    """What another process needs to compute slices of a seed's steps; it scores nothing."""
+    device = choose_device(config.runtime.device)
+    use_exact_arithmetic(torch.get_num_threads(), device)
+    network = TaskModel(Encoder(encoder), head).to(device)
+    return build_state(network, config), FinetuneTask(network, kind, features, config, seed, pad_id, device, dict)

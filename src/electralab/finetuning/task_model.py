@@ -14,7 +14,7 @@ from electralab.artifacts import new_folder, read_json, sha256_file, sha256_json
 from electralab.config import Settings
 from electralab.errors import DamagedArtifact, InputError
 from electralab.events import Event, Progress, Result, warn
-from electralab.model.folders.folder import Storage, load_task_model, locate_model, save_task_model
+from electralab.model.folders.folder import Storage, load_task_model, locate_model, save_network
 from electralab.model.task_model import TaskModel
 from electralab.records.tuned import PredictionRow
 from electralab.stopping import StopSignal
@@ -70,8 +70,7 @@ def save_model(folder: Path, model: LoadedTaskModel, storage: Storage = "fp32") 
 def write_model(folder: Path, model: LoadedTaskModel, storage: Storage) -> None:
     """Into a folder that the caller owns."""
     special, config = model.tokenizer.special, model.network.config
-    ids = {"pad_id": special.pad, "cls_id": special.cls, "sep_id": special.sep}
-    save_task_model(folder, model.network, storage=storage, **ids)
+    save_network(folder, model.network, pad_id=special.pad, cls_id=special.cls, sep_id=special.sep, storage=storage)
     model.tokenizer.save(folder, max_length=config.sequence_length, has_segments=config.backbone == "electra")
     write_json(folder / TASK_FILE, model.config.model_dump(mode="json"))
 

@@ -3,7 +3,8 @@
 two encoder configs -> Electra
 
 Every network that predicts tokens is called with (input_ids, segment_ids, is_pad, positions): (B, T) ids and (M,) flat
-positions, row * T + column, of which it gives (M, V) logits, at those positions only.
+positions, row * T + column, of which it gives (M, V) logits, at those positions only. `count_flops` is that of a
+forward pass.
 """
 
 from typing import Self
@@ -12,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from electralab.model import flops
 from electralab.model.attention import Rotation, build_attention_mask
 from electralab.model.encoder import DisentangledTable, Encoder, EncoderLayer, HiddenStates, MLMHead, RTDHead
 from electralab.model.settings import EncoderConfig, GeneratorConfig, ModelConfig, RTDHeadKind, Sharing, derive_encoders
@@ -73,6 +75,9 @@ class Generator(nn.Module):
         logits: Tensor = self.head(states, self.encoder.embeddings)  # (M, V)
         return logits
 
+    def count_flops(self, rows: int, length: int, num_predicted: int) -> int:
+        return flops.generator_flops(self.config, rows, length, num_predicted)
+
 
 class Discriminator(nn.Module):
     """An encoder and one logit a token; above 0 means replaced."""
@@ -90,6 +95,9 @@ class Discriminator(nn.Module):
         logits: Tensor = self.head(self.encoder(input_ids, segment_ids, is_pad, hidden_states))
         return logits
 
+    def count_flops(self, rows: int, length: int) -> int:
+        return flops.discriminator_flops(self.config, rows, length, self.head.kind)
+
 
 class FixedGenerator(nn.Module):
     """Predicts without looking: the same (V,) log-probabilities everywhere, and nothing to learn."""
@@ -103,6 +111,10 @@ class FixedGenerator(nn.Module):
 
     def forward(self, _input_ids: Tensor, _segment_ids: Tensor, _is_pad: Tensor | None, positions: Tensor) -> Tensor:
         return self.log_shares.expand(len(positions), -1)  # (M, V)
+
+    def count_flops(self, rows: int, length: int, num_predicted: int) -> int:
+        del rows, length, num_predicted
+        return 0
 
 
 class TwoStream(nn.Module):
@@ -200,6 +212,9 @@ class TwoStream(nn.Module):
         states: Tensor = self.encoder.final_norm(query)
         return states.flatten(0, 1).index_select(0, slots.flatten()[positions])  # (M, D)
 
+    def count_flops(self, rows: int, length: int, num_predicted: int) -> int:
+        return flops.two_stream_flops(self.config, rows, length, num_predicted)
+
 
 def build_query_slots(is_target: Tensor) -> tuple[Tensor, Tensor]:
     """(B, T) 1 where a token is asked for -> the (B, Q) columns of each row's queries, and for each of (B, T) its
@@ -255,6 +270,9 @@ class TwoTower(nn.Module):
     def logits(self, states: Tensor) -> Tensor:
         logits: Tensor = self.head(self.join(states), self.left.embeddings)  # (M, V)
         return logits
+
+    def count_flops(self, rows: int, length: int, num_predicted: int) -> int:
+        return flops.two_tower_flops(self.config, rows, length, num_predicted)
 
 
 def reversed_positions(input_ids: Tensor, is_pad: Tensor | None) -> Tensor:
@@ -324,6 +342,11 @@ class CopyMLM(nn.Module):
             logits = self.head(chunk, self.encoder.embeddings).float()  # (C, V)
             log_probs.append(copy_log_probs(logits, gates, seen, targets))
         return torch.cat(log_probs)
+
+    def count_flops(self, rows: int, length: int, num_predicted: int) -> int:
+        """With a prediction, and the choice to copy, of every token."""
+        gates = 2 * num_predicted * self.config.hidden_size
+        return flops.generator_flops(self.config, rows, length, num_predicted) + gates
 
 
 def copy_log_probs(logits: Tensor, gates: Tensor, seen_ids: Tensor, target_ids: Tensor) -> Tensor:
@@ -407,27 +430,23 @@ def parameter_depths(network: nn.Module) -> dict[str, int]:
     Layers that are one stand where the last of them does. Of several networks with different depths the heads stand
     level, so that decay ** (top - depth) is right for all.
     """
-    config = getattr(network, "config", None)
-    if isinstance(config, EncoderConfig):
-        return {name: _depth(name, config) for name, _ in network.named_parameters()}
-    parts = {name: getattr(part, "config", None) for name, part in network.named_children()}
-    configs = {name: config for name, config in parts.items() if isinstance(config, EncoderConfig)}
-    top = max(config.num_layers for config in configs.values())
+    is_alone = isinstance(getattr(network, "config", None), EncoderConfig)
+    parts = {"": network} if is_alone else {f"{name}.": part for name, part in network.named_children()}
+    configs = {prefix: getattr(part, "config", None) for prefix, part in parts.items()}
+    top = max(config.num_layers for config in configs.values() if isinstance(config, EncoderConfig))
     depths: dict[str, int] = {}
     for name, _ in network.named_parameters():
-        part, _, inner = name.partition(".")
-        config = configs.get(part)
-        depths[name] = top + 1 if config is None else _depth(inner, config) + top - config.num_layers
+        prefix = next(prefix for prefix in parts if name.startswith(prefix))
+        config = configs[prefix]
+        depths[name] = top + 1
+        if not isinstance(config, EncoderConfig):
+            continue
+        below = top - config.num_layers
+        match name.removeprefix(prefix).split("."):
+            case ["encoder" | "left" | "right", "embeddings", *_] | ["blank", *_]:
+                depths[name] = below
+            case ["encoder" | "left" | "right", "layers", index, *_] if not config.share_layers:
+                depths[name] = below + int(index) + 1
+            case ["encoder" | "left" | "right", "layers" | "final_norm", *_]:
+                depths[name] = top
     return depths
-
-
-def _depth(name: str, config: EncoderConfig) -> int:
-    match name.split("."):
-        case ["encoder" | "left" | "right", "embeddings", *_] | ["blank", *_]:
-            return 0
-        case ["encoder" | "left" | "right", "layers", index, *_]:
-            return config.num_layers if config.share_layers else int(index) + 1
-        case ["encoder" | "left" | "right", "final_norm", *_]:
-            return config.num_layers
-        case _:
-            return config.num_layers + 1

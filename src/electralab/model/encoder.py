@@ -8,6 +8,10 @@ Shapes everywhere: B rows, T positions, M masked, V vocabulary, E embedding, D h
 H heads, K per head.
 """
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -15,6 +19,7 @@ from torch import Tensor, nn
 from electralab.model.attention import Attention, RotaryTable, Rotation, build_attention_mask
 from electralab.model.settings import EncoderConfig, RTDHeadKind
 from electralab.model.weights import embedding, linear
+from electralab.runtime import Precision, autocast, probe_precision
 
 HiddenStates = dict[str, Tensor]
 
@@ -233,6 +238,27 @@ class Encoder(nn.Module):
         if hidden_states is not None:
             hidden_states["states"] = hidden
         return hidden
+
+
+def compute_in(network: nn.Module, precision: Precision, tokens: int) -> None:
+    """Let the encoders of a network that only answers multiply in a precision; auto: bf16 where a probe at batches of
+    so many tokens finds it faster here. Their states come out in 32 bits, and heads multiply as before."""
+    for encoder in network.modules():
+        if not isinstance(encoder, Encoder):
+            continue
+        device, config = next(encoder.parameters()).device, encoder.config
+        chosen = precision
+        if precision == "auto":
+            chosen = probe_precision(device, tokens, config.hidden_size, config.feedforward_size)
+        if chosen != "fp32":
+            encoder.forward = partial(_forward_in, encoder.forward, device, chosen)  # type: ignore[method-assign]
+
+
+def _forward_in(
+    forward: Callable[..., Tensor], device: torch.device, precision: Precision, *inputs: Any, **options: Any
+) -> Tensor:
+    with autocast(device, precision):
+        return forward(*inputs, **options).float()
 
 
 # ------------------------------------------------------------------------------------------------------------ heads

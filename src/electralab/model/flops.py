@@ -41,6 +41,7 @@ def _projection_products(config: EncoderConfig) -> int:
 
 def count_masked(length: int, share: float) -> int:
     """Of a full row: [CLS] and [SEP] are never masked, one token always is, and a half is rounded up."""
+    # Not round(): that takes a half to the even number, masking takes it up.
     return max(1, math.floor(share * (length - 2) + 0.5))
 
 
@@ -82,17 +83,6 @@ def mlm_head_flops(config: EncoderConfig, num_predicted: int) -> int:
 def generator_flops(config: EncoderConfig, rows: int, length: int, num_masked: int) -> int:
     """Forward, with predictions at the masked positions only."""
     return encoder_flops(config, rows, length) + mlm_head_flops(config, num_masked)
-
-
-def copy_mlm_flops(config: EncoderConfig, rows: int, length: int) -> int:
-    """Forward, with a prediction and the choice to copy for every token."""
-    tokens = rows * length
-    return generator_flops(config, rows, length, tokens) + tokens * _product(config.hidden_size, 1)
-
-
-def pair_head_flops(config: EncoderConfig, rows: int) -> int:
-    """Forward, of one number a row from the state of its first token."""
-    return rows * _product(config.hidden_size, 1)
 
 
 def two_tower_flops(config: EncoderConfig, rows: int, length: int, num_predicted: int) -> int:
@@ -145,12 +135,18 @@ def step_flops(
     return 3 * (forward + discriminator_flops(discriminator, rows, sequence_length, verdict_head))
 
 
-def training_bytes(encoders: Sequence[EncoderConfig], parameters: int, tokens: int) -> int:
-    """An estimate: the interpreter, weights with gradients and two moments, and what so many tokens keep to go back."""
+def training_bytes(
+    encoders: Sequence[EncoderConfig], parameters: int, tokens: int, *, workers: int = 1, slices: int = 1
+) -> int:
+    """An estimate: the interpreter, weights with gradients and two moments, and what so many tokens keep to go back.
+
+    Weights and moments are there once for all workers, and gradients once more for each slice.
+    """
     per_token = sum(
         4 * encoder.num_layers * (12 * encoder.hidden_size + 3 * encoder.feedforward_size) for encoder in encoders
     )
-    return 400 * 2**20 + 16 * parameters + tokens * per_token
+    shared = 12 * parameters + (4 * parameters * slices if slices > 1 else 0)
+    return workers * (400 * 2**20 + 4 * parameters + tokens * per_token) + shared
 
 
 def _paper_encoder(config: EncoderConfig, length: int) -> int:

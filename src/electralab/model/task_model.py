@@ -109,6 +109,7 @@ class TaskHead(nn.Module):
         if self.norm is not None:
             states = self.norm(states)
         logits: Tensor = self.output(F.dropout(states, self.dropout, self.training))
+        # Only regression has units; other heads are spared two operations on every logit.
         has_units = (self.origin, self.unit) != (0.0, 1.0)
         return self.origin + self.unit * logits if has_units else logits
 
@@ -142,6 +143,7 @@ class TaskModel(nn.Module):
         if self.head_config.pooling == "mean":
             if is_pad is None:
                 return states.mean(dim=1)
+            # A product with 0, not an index: rows have different numbers of tokens.
             is_token = (~is_pad).to(states.dtype)[..., None]  # (B, T, 1)
             return (states * is_token).sum(dim=1) / is_token.sum(dim=1)
         if is_pad is None:
@@ -152,6 +154,7 @@ class TaskModel(nn.Module):
 def build_task_model(encoder: Encoder, head: HeadConfig, seed: int) -> TaskModel:
     """The encoder as it is, and a head whose first weights are a pure function of the seed and their names."""
     network = TaskModel(encoder, head)
+    # Under the name that it has in the whole network: first weights are drawn by a parameter's dotted name.
     init_weights(nn.ModuleDict({"head": network.head}), seed)
     return network
 

@@ -6,13 +6,16 @@ AuxiliaryInputs -> a loss summed over its targets
     selection    tell the original token there from others that the generator finds likely (MC-BERT)
     contrast     a state there is like the one in the original row, unlike those of replaced tokens
     sequence     a corrupted row is like most of its original, unlike other rows (COCO-LM)
+    bag          name the tokens of the original row by the mean state of the corrupted one
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from electralab.errors import UsageError
@@ -24,7 +27,6 @@ from electralab.model.weights import linear
 from electralab.objective.corruption import CorruptedBatch, invert_cumulative
 from electralab.objective.losses import LossConfig, lm_loss
 from electralab.objective.masking import MaskedBatch
-from electralab.randomness import Rng
 from electralab.tokens.batches import Batch
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -46,11 +48,6 @@ class AuxiliaryInputs:
 
 class AuxiliaryTask(nn.Module):
     """One more task for the discriminator, with the weights that only this task needs."""
-
-    def sample_uniforms(self, batch: Batch, positions: Tensor, rng: Rng) -> Tensor | None:
-        """The uniforms it needs, a pure function of (seed, step, row, position)."""
-        del batch, positions, rng
-        return None
 
     def count_targets(self, masked: MaskedBatch) -> int:
         return len(masked.positions)
@@ -104,15 +101,10 @@ class MultiChoiceCloze(AuxiliaryTask):
         size, has_bias, std = config.hidden_size, not config.is_modern, config.init_std
         self.projection = linear(size, config.embedding_size, bias=has_bias, std=std)
 
-    def sample_uniforms(self, batch: Batch, positions: Tensor, rng: Rng) -> Tensor:
-        rows, length = batch.row_numbers, batch.original_ids.shape[1]
-        uniforms = torch.from_numpy(rng.uniforms("selection", rows, length * self.negatives)).float()
-        return uniforms.view(-1, self.negatives)[positions]  # (M, N)
-
     def forward(self, inputs: AuxiliaryInputs) -> Tensor:
         masked = inputs.corrupted.masked
         negatives = sample_negatives(
-            inputs.generator_logits, masked.auxiliary_uniforms["selection"], inputs.logit_bias, masked.target_ids
+            inputs.generator_logits, masked.selection_uniforms, inputs.logit_bias, masked.target_ids
         )
         candidates = torch.cat([masked.target_ids[:, None], negatives], dim=1)  # (M, 1 + N)
         vectors = inputs.discriminator.encoder.embeddings.tokens(candidates)  # (M, 1 + N, E)
@@ -183,16 +175,12 @@ class SequenceContrast(AuxiliaryTask):
         super().__init__()
         self.temperature, self.pad_id = temperature, pad_id
 
-    def sample_uniforms(self, batch: Batch, positions: Tensor, rng: Rng) -> Tensor:
-        del positions
-        return torch.from_numpy(rng.uniforms("sequence", batch.row_numbers, 1)).float().squeeze(1)  # (B,)
-
     def count_targets(self, masked: MaskedBatch) -> int:
         return len(masked.input_ids)
 
     def forward(self, inputs: AuxiliaryInputs) -> Tensor:
         masked = inputs.corrupted.masked
-        cropped = crop_rows(masked.batch, masked.auxiliary_uniforms["sequence"], self.pad_id)
+        cropped = crop_rows(masked.batch, masked.sequence_uniforms, self.pad_id)
         views = inputs.discriminator.encoder(*cropped, first_only=True).squeeze(1)  # (B, D)
         return sequence_loss(inputs.states[:, 0], views, self.temperature)
 
@@ -226,6 +214,38 @@ def crop_rows(batch: Batch, uniforms: Tensor, pad_id: int) -> tuple[Tensor, Tens
     return ids, batch.segment_ids.gather(1, sources).masked_fill(is_pad, 0), is_pad
 
 
+class BagOfWords(AuxiliaryTask):
+    """The distinct tokens of the original row, named by the mean of the corrupted row's states.
+
+    The head's bias learns how frequent each token is, so that the mean has to carry what is special about the row:
+    what a linear model of single texts reads, and what telling replaced tokens alone does not ask for.
+    """
+
+    def __init__(self, config: EncoderConfig, is_ordinary: NDArray[np.bool_]) -> None:
+        super().__init__()
+        self.is_ordinary: Tensor
+        self.guess = MLMHead(config)
+        self.register_buffer("is_ordinary", torch.from_numpy(is_ordinary.copy()), persistent=False)
+
+    def count_targets(self, masked: MaskedBatch) -> int:
+        return len(masked.input_ids)
+
+    def forward(self, inputs: AuxiliaryInputs) -> Tensor:
+        batch = inputs.corrupted.masked.batch
+        is_token = ~batch.is_pad[:, :, None]
+        means = (inputs.states * is_token).sum(dim=1) / is_token.sum(dim=1)  # (B, D)
+        logits = self.guess(means, inputs.discriminator.encoder.embeddings).float()  # (B, V)
+        bags = torch.zeros_like(logits).scatter_(1, batch.original_ids, 1.0)
+        # Special tokens, and padding where there is any, stand in every row.
+        bags[:, : len(self.is_ordinary)] *= self.is_ordinary
+        bags /= bags.sum(dim=1, keepdim=True).clamp(min=1)
+        return -(bags * F.log_softmax(logits, dim=-1)).sum()
+
+    def count_flops(self, discriminator: EncoderConfig, rows: int, length: int, masked_count: int) -> int:
+        del length, masked_count
+        return 3 * mlm_head_flops(discriminator, rows)
+
+
 def build_auxiliaries(
     config: LossConfig, discriminator: EncoderConfig, tokenizer: Tokenizer
 ) -> dict[str, AuxiliaryTask]:
@@ -241,5 +261,6 @@ def build_auxiliaries(
         "selection": lambda: MultiChoiceCloze(discriminator, config.selection_negatives),
         "contrast": lambda: TokenContrast(config.contrast_temperature),
         "sequence": lambda: SequenceContrast(config.sequence_temperature, tokenizer.special.pad),
+        "bag": lambda: BagOfWords(discriminator, tokenizer.is_ordinary),
     }
     return {name: makers[name]() for name in config.auxiliary}

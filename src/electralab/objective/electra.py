@@ -4,19 +4,18 @@ to ELECTRA, `replace-mlm` and `all-tokens-mlm`, which reconstruct what a generat
 MaskedBatch -> CorruptedBatch -> ElectraOutput -> ObjectiveOutput
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
-from electralab.model import flops
-from electralab.model.electra import AnyGenerator, CopyMLM, Electra, FixedGenerator, Generator, TwoTower, share_weights
+from electralab.model.electra import AnyGenerator, CopyMLM, Electra, FixedGenerator, Generator, share_weights
 from electralab.model.encoder import HiddenStates
 from electralab.objective.auxiliary import AuxiliaryInputs, build_auxiliaries
 from electralab.objective.corruption import CorruptedBatch, SamplingConfig, corrupt, sample_ids, special_token_bias
 from electralab.objective.losses import Counts, Losses, electra_losses, lm_loss
-from electralab.objective.masking import MaskedBatch, mask_tokens, mask_vocabulary
+from electralab.objective.masking import MaskedBatch
 from electralab.objective.metrics import (
     BatchMetrics,
     ExampleRows,
@@ -27,8 +26,6 @@ from electralab.objective.metrics import (
 )
 from electralab.objective.objective import Network, Objective, ObjectiveOutput, StepInfo
 from electralab.objective.settings import ObjectiveConfig
-from electralab.randomness import Rng
-from electralab.tokens.batches import Batch
 from electralab.tokens.tokenizer import Tokenizer
 
 
@@ -110,8 +107,8 @@ class ElectraObjective(Objective[MaskedBatch]):
     lm_loss_name = "generator"
 
     def __init__(self, networks: Electra, config: ObjectiveConfig, tokenizer: Tokenizer, device: torch.device) -> None:
+        super().__init__(config, tokenizer)
         self.networks: Electra = networks
-        self.config = config
         self.only_masked = config.objective == "electra-15"
         self.logit_bias = special_token_bias(tokenizer, device)
         self.weights: Mapping[str, float] = {
@@ -120,17 +117,13 @@ class ElectraObjective(Objective[MaskedBatch]):
             **config.loss.auxiliary,
         }
         self.auxiliaries = build_auxiliaries(config.loss, networks.discriminator.config, tokenizer)
+        self.num_negatives = config.loss.selection_negatives if "selection" in self.auxiliaries else 0
+        # Part of the networks, so that optimizer and checkpoints see their weights; exports leave them out.
         networks.heads.update(self.auxiliaries)
-        self._vocabulary = mask_vocabulary(tokenizer)
-
-    def make_inputs(self, batch: Batch, micro_size: int, mask_share: float, rng: Rng) -> Sequence[MaskedBatch]:
-        draws = {name: task.sample_uniforms for name, task in self.auxiliaries.items()}
-        masking, micros = self.config.masking, batch.split(micro_size)
-        return [mask_tokens(micro, self._vocabulary, masking, mask_share, rng, draws) for micro in micros]
 
     def count_targets(self, inputs: MaskedBatch) -> Counts:
         num_masked = len(inputs.positions)
-        num_classified = num_masked if self.only_masked else self.count_tokens(inputs)
+        num_classified = num_masked if self.only_masked else inputs.batch.token_count
         more = {name: task.count_targets(inputs) for name, task in self.auxiliaries.items()}
         return {"generator": num_masked, "discriminator": num_classified, **more}
 
@@ -138,6 +131,7 @@ class ElectraObjective(Objective[MaskedBatch]):
         self, inputs: MaskedBatch, progress: float = 0.0, generator_logits: Tensor | None = None
     ) -> ElectraOutput:
         """The figure with this objective's settings, and the losses of its auxiliary tasks."""
+        # Filled by the discriminator's own pass: another one for the auxiliary tasks would cost as much again.
         hidden_states: HiddenStates | None = {} if self.auxiliaries else None
         output = electra_forward(
             self.networks,
@@ -151,6 +145,7 @@ class ElectraObjective(Objective[MaskedBatch]):
         )
         if hidden_states is None:
             return output
+        # Detached: what an auxiliary task samples from the generator must not train it.
         logits, states = output.generator_logits.detach(), hidden_states["states"]
         auxiliary = AuxiliaryInputs(self.networks.discriminator, output.corrupted, states, logits, self.logit_bias)
         more = {name: task(auxiliary) for name, task in self.auxiliaries.items()}
@@ -160,24 +155,20 @@ class ElectraObjective(Objective[MaskedBatch]):
         output = self.forward(inputs, progress)
         metrics = output.metrics(sample)
         if sample is None:
+            # On held-out rows only: how sure the generator was takes its softmax at every masked position.
             metrics += replacement_metrics(output.generator_logits, output.discriminator_logits, output.corrupted)
         return ObjectiveOutput(output.losses, metrics)
 
     def examples(self, inputs: MaskedBatch) -> ExampleRows:
         return self.forward(inputs).examples()
 
-    def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
+    def count_flops(self, step: StepInfo, rows: int, length: int, num_masked: int) -> int:
         del step
-        num_masked = rows * flops.count_masked(length, mask_share)
-        config = self.networks.discriminator.config
-        auxiliary = sum(task.count_flops(config, rows, length, num_masked) for task in self.auxiliaries.values())
-        generator = generator_step_flops(self.networks.generator, rows, length, num_masked)
-        return 3 * self.discriminator_flops(rows, length) + generator + auxiliary
-
-    def discriminator_flops(self, rows: int, length: int) -> int:
-        """Forward."""
         discriminator = self.networks.discriminator
-        return flops.discriminator_flops(discriminator.config, rows, length, discriminator.head.kind)
+        tasks = self.auxiliaries.values()
+        auxiliary = sum(task.count_flops(discriminator.config, rows, length, num_masked) for task in tasks)
+        generator = generator_step_flops(self.networks.generator, rows, length, num_masked)
+        return 3 * discriminator.count_flops(rows, length) + generator + auxiliary
 
     def exports(self) -> Mapping[str, Network]:
         return _exports("discriminator", self.networks.discriminator, self.networks.generator)
@@ -192,14 +183,7 @@ def _exports(name: str, network: Network, generator: AnyGenerator) -> Mapping[st
 def generator_step_flops(generator: AnyGenerator, rows: int, length: int, num_masked: int) -> int:
     """Forward and backward, or forward alone of a generator that does not learn."""
     is_learning = any(parameter.requires_grad for parameter in generator.parameters())
-    return (3 if is_learning else 1) * generator_forward_flops(generator, rows, length, num_masked)
-
-
-def generator_forward_flops(generator: AnyGenerator, rows: int, length: int, num_masked: int) -> int:
-    if isinstance(generator, FixedGenerator):
-        return 0
-    count = flops.two_tower_flops if isinstance(generator, TwoTower) else flops.generator_flops
-    return count(generator.config, rows, length, num_masked)
+    return (3 if is_learning else 1) * generator.count_flops(rows, length, num_masked)
 
 
 class ReplaceObjective(Objective[MaskedBatch]):
@@ -225,17 +209,13 @@ class ReplaceObjective(Objective[MaskedBatch]):
         tokenizer: Tokenizer,
         device: torch.device,
     ) -> None:
-        self.model, self.generator, self.config = model, generator, config
+        super().__init__(config, tokenizer)
+        self.model, self.generator = model, generator
         share_weights(generator, model.encoder, config.model.sharing)
         # The model first, so that what is shared goes by its name.
         self.networks = nn.ModuleDict({"model": model, "generator": generator})
         self.logit_bias = special_token_bias(tokenizer, device)
         self.weights = {"generator": config.loss.generator_weight, self.loss_name: 1.0}
-        self._vocabulary = mask_vocabulary(tokenizer)
-
-    def make_inputs(self, batch: Batch, micro_size: int, mask_share: float, rng: Rng) -> Sequence[MaskedBatch]:
-        masking, micros = self.config.masking, batch.split(micro_size)
-        return [mask_tokens(micro, self._vocabulary, masking, mask_share, rng) for micro in micros]
 
     def count_targets(self, inputs: MaskedBatch) -> Counts:
         return {"generator": len(inputs.positions), self.loss_name: len(inputs.positions)}
@@ -271,14 +251,12 @@ class ReplaceObjective(Objective[MaskedBatch]):
     def examples(self, inputs: MaskedBatch) -> ExampleRows:
         return ExampleRows(inputs.batch, inputs.positions, *self.sample_replacements(inputs, 0.0))
 
-    def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
+    def count_flops(self, step: StepInfo, rows: int, length: int, num_masked: int) -> int:
         del step
-        num_masked, config = rows * flops.count_masked(length, mask_share), self.model.config
-        if isinstance(self.model, CopyMLM):  # which is asked about every token
-            reconstruction = flops.copy_mlm_flops(config, rows, length)
-        else:
-            reconstruction = flops.generator_flops(config, rows, length, num_masked)
-        return 3 * reconstruction + generator_step_flops(self.generator, rows, length, num_masked)
+        # A model that may copy is asked about every token.
+        num_predicted = rows * length if isinstance(self.model, CopyMLM) else num_masked
+        reconstruction = 3 * self.model.count_flops(rows, length, num_predicted)
+        return reconstruction + generator_step_flops(self.generator, rows, length, num_masked)
 
     def exports(self) -> Mapping[str, Network]:
         return _exports("model", self.model, self.generator)
@@ -298,7 +276,7 @@ class AllTokensObjective(ReplaceObjective):
     model: CopyMLM
 
     def count_targets(self, inputs: MaskedBatch) -> Counts:
-        return {"generator": len(inputs.positions), "tokens": self.count_tokens(inputs)}
+        return {"generator": len(inputs.positions), "tokens": inputs.batch.token_count}
 
     def reconstruct(self, corrupted: CorruptedBatch, sample: int | None) -> tuple[Tensor, BatchMetrics]:
         masked = corrupted.masked

@@ -18,7 +18,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from electralab.model.electra import Electra, TwoTower
-from electralab.model.flops import count_masked, two_tower_flops
 from electralab.objective.corruption import CorruptedBatch, corrupt, sample_ids, sampled_log_probs
 from electralab.objective.electra import ElectraObjective
 from electralab.objective.losses import Counts, Losses, lm_loss
@@ -114,14 +113,12 @@ class ElectricObjective(ElectraObjective):
         logits = energies + log_noise + log_odds(batch.is_ordinary, is_noise, positions)
         return NceOutput(generator_logits, corrupted, positions, is_noise, log_noise, energies, logits)
 
-    def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
+    def count_flops(self, step: StepInfo, rows: int, length: int, num_masked: int) -> int:
         """The generator predicts every ordinary token, but learns from the noised ones only."""
         del step
-        num_ordinary, num_noised = rows * (length - 2), rows * count_masked(length, mask_share)
-        config = self.generator.config
-        forward = two_tower_flops(config, rows, length, num_ordinary)
-        backward = 2 * two_tower_flops(config, rows, length, num_noised)
-        return forward + backward + 3 * self.discriminator_flops(rows, length)
+        forward = self.generator.count_flops(rows, length, rows * (length - 2))
+        backward = 2 * self.generator.count_flops(rows, length, num_masked)
+        return forward + backward + 3 * self.networks.discriminator.count_flops(rows, length)
 
 
 def log_odds(is_ordinary: Tensor, is_noise: Tensor, positions: Tensor) -> Tensor:

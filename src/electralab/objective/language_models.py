@@ -14,18 +14,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from electralab.model import flops
 from electralab.model.electra import Generator, TwoStream
 from electralab.model.encoder import HiddenStates, SentencePairHead
 from electralab.objective.losses import Counts, Losses, lm_loss
-from electralab.objective.masking import (
-    MaskedBatch,
-    MaskingConfig,
-    MaskVocabulary,
-    TokenInputs,
-    mask_tokens,
-    mask_vocabulary,
-)
+from electralab.objective.masking import MaskedBatch, MaskingConfig, MaskVocabulary, TokenInputs, mask_tokens
 from electralab.objective.metrics import BatchMetrics, ExampleRows, RunningMean, lm_metrics
 from electralab.objective.objective import Inputs, Network, Objective, ObjectiveOutput, StepInfo
 from electralab.objective.settings import ObjectiveConfig
@@ -34,12 +26,11 @@ from electralab.tokens.batches import Batch
 from electralab.tokens.tokenizer import SpecialIds, Tokenizer
 
 
-class _LanguageModelObjective(Objective[Inputs]):
+class LanguageModelObjective(Objective[Inputs]):
     """One network, one loss: the cross-entropy of the tokens at some positions."""
 
-    model: Generator | TwoStream
-
-    def __init__(self, model: Generator | TwoStream) -> None:
+    def __init__(self, model: Generator | TwoStream, config: ObjectiveConfig, tokenizer: Tokenizer) -> None:
+        super().__init__(config, tokenizer)
         self.model = model
         self.networks = nn.ModuleDict({"model": model})
         self.weights = {self.lm_loss_name: 1.0}
@@ -56,11 +47,10 @@ class _LanguageModelObjective(Objective[Inputs]):
     def count_targets(self, inputs: Inputs) -> Counts:
         return {self.lm_loss_name: len(inputs.positions)}
 
-    def compute(self, inputs: Inputs, progress: float, sample: int | None) -> ObjectiveOutput:
+    def compute(
+        self, inputs: Inputs, progress: float, sample: int | None, hidden_states: HiddenStates | None = None
+    ) -> ObjectiveOutput:
         del progress
-        return self.predict(inputs, sample)
-
-    def predict(self, inputs: Inputs, sample: int | None, hidden_states: HiddenStates | None = None) -> ObjectiveOutput:
         logits, targets = self.logits(inputs, hidden_states), inputs.target_ids
         losses = Losses({self.lm_loss_name: lm_loss(logits, targets)})
         return ObjectiveOutput(losses, lm_metrics(self.lm_loss_name, logits, targets, inputs.is_hidden, sample))
@@ -68,11 +58,15 @@ class _LanguageModelObjective(Objective[Inputs]):
     def examples(self, inputs: Inputs) -> ExampleRows | None:
         return ExampleRows(inputs.batch, inputs.positions, self.logits(inputs))
 
+    def count_flops(self, step: StepInfo, rows: int, length: int, num_masked: int) -> int:
+        del step
+        return 3 * self.model.count_flops(rows, length, num_masked)
+
     def exports(self) -> Mapping[str, Network]:
         return {"model": self.model}
 
 
-class MLMObjective(_LanguageModelObjective[MaskedBatch]):
+class MLMObjective(LanguageModelObjective[MaskedBatch]):
     """`mlm`: predict what is hidden, as BERT and RoBERTa train.
 
     >>> objective = MLMObjective(Generator(tiny_encoder()), tiny_objective("mlm"), tiny_tokenizer())
@@ -83,25 +77,12 @@ class MLMObjective(_LanguageModelObjective[MaskedBatch]):
 
     lm_loss_name = "masked"
 
-    def __init__(self, model: Generator, config: ObjectiveConfig, tokenizer: Tokenizer) -> None:
-        super().__init__(model)
-        self.config = config
-        self._vocabulary = mask_vocabulary(tokenizer)
 
-    def make_inputs(self, batch: Batch, micro_size: int, mask_share: float, rng: Rng) -> Sequence[MaskedBatch]:
-        masking, micros = self.config.masking, batch.split(micro_size)
-        return [mask_tokens(micro, self._vocabulary, masking, mask_share, rng) for micro in micros]
-
-    def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
-        del step
-        num_masked = rows * flops.count_masked(length, mask_share)
-        return 3 * flops.generator_flops(self.model.config, rows, length, num_masked)
-
-
-class CausalObjective(_LanguageModelObjective[TokenInputs]):
+class CausalObjective(LanguageModelObjective[TokenInputs]):
     """`causal`: predict the next token from those before it, as GPT trains.
 
-    >>> objective = CausalObjective(Generator(tiny_encoder(is_causal=True)))
+    >>> model = Generator(tiny_encoder(is_causal=True))
+    >>> objective = CausalObjective(model, tiny_objective("causal"), tiny_tokenizer())
     >>> inputs, = objective.make_inputs(tiny_batch(), micro_size=4, mask_share=0.25, rng=Rng(seed=0, step=1))
     >>> objective.count_targets(inputs)
     {'next': 28}
@@ -109,22 +90,18 @@ class CausalObjective(_LanguageModelObjective[TokenInputs]):
 
     lm_loss_name = "next"
 
-    def __init__(self, model: Generator) -> None:
-        assert model.config.is_causal
-        super().__init__(model)
-
-    def make_inputs(self, batch: Batch, micro_size: int, mask_share: float, rng: Rng) -> Sequence[TokenInputs]:
+    def make_micro_inputs(self, batch: Batch, mask_share: float, rng: Rng) -> TokenInputs:
         del mask_share, rng
-        return [shift_targets(micro) for micro in batch.split(micro_size)]
+        return shift_targets(batch)
 
     def examples(self, inputs: TokenInputs) -> None:
         """Nothing is hidden: every token is predicted before it is read."""
         del inputs
 
-    def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
+    def count_flops(self, step: StepInfo, rows: int, length: int, num_masked: int) -> int:
         """A prediction for every token but the first; attention counts in full, as for the others."""
-        del step, mask_share
-        return 3 * flops.generator_flops(self.model.config, rows, length, rows * (length - 1))
+        del num_masked
+        return super().count_flops(step, rows, length, rows * (length - 1))
 
 
 def shift_targets(batch: Batch) -> TokenInputs:
@@ -144,7 +121,7 @@ class PermutedBatch(TokenInputs):
     order: Tensor  # (B, T) 1, 2, ... where a token is a target, in the order of predicting; else 0
 
 
-class PermutationObjective(_LanguageModelObjective[PermutedBatch]):
+class PermutationObjective(LanguageModelObjective[PermutedBatch]):
     """`permutation`: predict some tokens one after the other, in an order drawn anew each time, as XLNet trains.
 
     >>> objective = PermutationObjective(TwoStream(tiny_encoder()), tiny_objective("permutation"), tiny_tokenizer())
@@ -155,19 +132,8 @@ class PermutationObjective(_LanguageModelObjective[PermutedBatch]):
 
     lm_loss_name = "permuted"
 
-    def __init__(self, model: TwoStream, config: ObjectiveConfig, tokenizer: Tokenizer) -> None:
-        super().__init__(model)
-        self.config = config
-        self._vocabulary = mask_vocabulary(tokenizer)
-
-    def make_inputs(self, batch: Batch, micro_size: int, mask_share: float, rng: Rng) -> Sequence[PermutedBatch]:
-        masking, micros = self.config.masking, batch.split(micro_size)
-        return [permute_targets(micro, self._vocabulary, masking, mask_share, rng) for micro in micros]
-
-    def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
-        del step
-        num_masked = rows * flops.count_masked(length, mask_share)
-        return 3 * flops.two_stream_flops(self.model.config, rows, length, num_masked)
+    def make_micro_inputs(self, batch: Batch, mask_share: float, rng: Rng) -> PermutedBatch:
+        return permute_targets(batch, self.vocabulary, self.config.masking, mask_share, rng)
 
 
 def permute_targets(
@@ -287,22 +253,23 @@ class SentencePairObjective(MLMObjective):
     """`bert`, and `mlm` with a sentence task: predict what is hidden, and whether two segments belong together.
 
     >>> config = tiny_objective("mlm", sentence_task="sentence-order")
-    >>> objective = SentencePairObjective(Generator(tiny_encoder()), "sentence-order", config, tiny_tokenizer())
+    >>> objective = SentencePairObjective(Generator(tiny_encoder()), config, tiny_tokenizer())
     >>> inputs, = objective.make_inputs(tiny_batch(), micro_size=4, mask_share=0.25, rng=Rng(seed=0, step=1))
     >>> sorted(objective.training_step(inputs, StepInfo(1, 10)).losses.sums)
     ['masked', 'sentence']
     """
 
-    def __init__(self, model: Generator, task: PairTask, config: ObjectiveConfig, tokenizer: Tokenizer) -> None:
+    def __init__(self, model: Generator, config: ObjectiveConfig, tokenizer: Tokenizer) -> None:
         super().__init__(model, config, tokenizer)
-        self.task, self._special = task, tokenizer.special
+        self._special = tokenizer.special
         # It is not exported: no class that fits the rest has a place for it.
         self.head = SentencePairHead(model.config)
         self.networks = nn.ModuleDict({"model": model, "sentence": self.head})
         self.weights = {**self.weights, "sentence": config.loss.sentence_weight}
 
     def make_inputs(self, batch: Batch, micro_size: int, mask_share: float, rng: Rng) -> Sequence[MaskedPairBatch]:
-        paired = arrange_pairs(batch, self._special, self.task, rng)
+        assert self.config.sentence_task != "none"
+        paired = arrange_pairs(batch, self._special, self.config.sentence_task, rng)
         masked = super().make_inputs(paired.batch, micro_size, mask_share, rng)
         labels = (torch.split(label, micro_size) for label in (paired.is_mismatched, paired.has_pair))
         inputs = []
@@ -315,11 +282,12 @@ class SentencePairObjective(MLMObjective):
         assert isinstance(inputs, MaskedPairBatch)
         return {**super().count_targets(inputs), "sentence": int(inputs.has_pair.sum())}
 
-    def compute(self, inputs: MaskedBatch, progress: float, sample: int | None) -> ObjectiveOutput:
-        del progress
+    def compute(
+        self, inputs: MaskedBatch, progress: float, sample: int | None, hidden_states: HiddenStates | None = None
+    ) -> ObjectiveOutput:
         assert isinstance(inputs, MaskedPairBatch)
-        hidden_states: HiddenStates = {}
-        output = self.predict(inputs, sample, hidden_states)
+        hidden_states = {} if hidden_states is None else hidden_states
+        output = super().compute(inputs, progress, sample, hidden_states)
         logits = self.head(hidden_states["states"]).float()[inputs.has_pair]
         is_mismatched = inputs.is_mismatched[inputs.has_pair]
         loss = F.binary_cross_entropy_with_logits(logits, is_mismatched.float(), reduction="sum")
@@ -327,6 +295,6 @@ class SentencePairObjective(MLMObjective):
         metrics = output.metrics + BatchMetrics({"sentence_accuracy": RunningMean(hits, len(is_mismatched))})
         return ObjectiveOutput(Losses({**output.losses.sums, "sentence": loss}), metrics)
 
-    def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
-        mlm_flops = super().count_flops(step, rows, length, mask_share)
-        return mlm_flops + 3 * flops.pair_head_flops(self.model.config, rows)
+    def count_flops(self, step: StepInfo, rows: int, length: int, num_masked: int) -> int:
+        """With one number a row from the state of its first token."""
+        return super().count_flops(step, rows, length, num_masked) + 3 * rows * 2 * self.model.config.hidden_size

@@ -38,6 +38,8 @@ class LossConfig(Settings):
     sequence_weight: float = Field(0.0, ge=0)
     """Of a corrupted row being like most of its original, and unlike other rows."""
     sequence_temperature: float = Field(1.0, gt=0)
+    bag_weight: float = Field(0.0, ge=0)
+    """Of naming the tokens of the original row by the mean state of the corrupted one."""
 
     @property
     def auxiliary(self) -> dict[str, float]:
@@ -47,6 +49,7 @@ class LossConfig(Settings):
             "selection": self.selection_weight,
             "contrast": self.contrast_weight,
             "sequence": self.sequence_weight,
+            "bag": self.bag_weight,
         }
         return {name: weight for name, weight in weights.items() if weight > 0}
 

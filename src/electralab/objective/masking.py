@@ -3,9 +3,7 @@
 Batch -> MaskedBatch
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -74,11 +72,7 @@ class TokenInputs:
     is_hidden: Tensor  # (M,) False where the network sees the target after all
 
     def to(self, device: torch.device) -> Self:
-        moved: dict[str, Any] = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            is_mapping = isinstance(value, Mapping)
-            moved[field.name] = {n: v.to(device) for n, v in value.items()} if is_mapping else value.to(device)
+        moved: dict[str, Any] = {field.name: getattr(self, field.name).to(device) for field in fields(self)}
         return replace(self, **moved)
 
 
@@ -87,7 +81,8 @@ class MaskedBatch(TokenInputs):
     """What the generator reads: `input_ids` hide `target_ids` at `positions`."""
 
     sampling_uniforms: Tensor  # (M,) by which each position's replacement is sampled
-    auxiliary_uniforms: Mapping[str, Tensor]  # those of auxiliary tasks that sample too, by the tasks' names
+    selection_uniforms: Tensor  # (M, N) by which N tokens are sampled that were not there, for an auxiliary task
+    sequence_uniforms: Tensor  # (B,) by which a row is cropped, for another
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +98,15 @@ def mask_vocabulary(tokenizer: Tokenizer) -> MaskVocabulary:
     return MaskVocabulary(tokenizer.special.mask, np.flatnonzero(tokenizer.is_ordinary), tokenizer.continues_word)
 
 
-# A batch, its (M,) masked positions and the rng of its step -> the uniforms of an auxiliary task, if it needs any.
-UniformsSampler = Callable[[Batch, Tensor, Rng], Tensor | None]
-
-
 def mask_tokens(
     batch: Batch,
     vocabulary: MaskVocabulary,
     config: MaskingConfig,
     share: float,
     rng: Rng,
-    auxiliary_samplers: Mapping[str, UniformsSampler] = MappingProxyType({}),
+    num_negatives: int = 0,
 ) -> MaskedBatch:
+    """`num_negatives` tokens that were not there are to be sampled at every position."""
     length = batch.original_ids.shape[1]
     original_ids = batch.original_ids.numpy().ravel()
     rows, mask_rng = batch.row_numbers, rng
@@ -132,17 +124,17 @@ def mask_tokens(
     input_ids = original_ids.copy()
     input_ids[positions] = shown
     sampling_uniforms = rng.uniforms("sample", batch.row_numbers, length).ravel()[positions]
-    position_tensor = torch.from_numpy(positions)
-    samplers = auxiliary_samplers.items()
-    auxiliary_uniforms = {name: sample(batch, position_tensor, rng) for name, sample in samplers}
+    selection_uniforms = rng.uniforms("selection", batch.row_numbers, length * num_negatives)
+    selection_uniforms = selection_uniforms.reshape(original_ids.size, num_negatives)[positions]
     return MaskedBatch(
         batch=batch,
         input_ids=torch.from_numpy(input_ids.reshape(-1, length)),
-        positions=position_tensor,
+        positions=torch.from_numpy(positions),
         target_ids=torch.from_numpy(original_ids[positions]),
         is_hidden=torch.from_numpy(uniforms < show_mask),
         sampling_uniforms=torch.from_numpy(sampling_uniforms.astype(np.float32)),
-        auxiliary_uniforms={name: drawn for name, drawn in auxiliary_uniforms.items() if drawn is not None},
+        selection_uniforms=torch.from_numpy(selection_uniforms.astype(np.float32)),
+        sequence_uniforms=torch.from_numpy(rng.uniforms("sequence", batch.row_numbers, 1)[:, 0].astype(np.float32)),
     )
 
 

@@ -8,7 +8,7 @@ ExampleRows -> a row's tokens, candidates and probabilities, position by positio
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from math import isnan
 from typing import Any
 
@@ -19,6 +19,7 @@ from torch import Tensor
 
 from electralab.objective.corruption import CorruptedBatch, special_token_bias
 from electralab.objective.losses import Counts, Losses
+from electralab.records.run import GuessedToken
 from electralab.tokens.batches import Batch
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -56,6 +57,7 @@ class RtdScores:
         """
         if self.is_replaced.all() or not self.is_replaced.any() or not np.isfinite(self.logits).all():
             return 0.5
+        # Imported here: sklearn takes long to load, and most commands compute no AUC.
         from sklearn.metrics import roc_auc_score
 
         return float(roc_auc_score(self.is_replaced, self.logits))
@@ -71,6 +73,7 @@ class RtdScores:
     @property
     def loss(self) -> float:
         """The mean binary cross-entropy, in nats."""
+        # By logaddexp: log(1 + exp(x)) as it is written overflows for the logits of a network that has diverged.
         logits = self.logits.astype(np.float64)
         return float((np.logaddexp(0.0, logits) - logits * self.is_replaced).mean())
 
@@ -137,6 +140,7 @@ class BatchMetrics:
             return {}
         rtd = RtdScores.concat(self.rtd)
         originals = rtd.logits[~rtd.is_replaced]
+        # Stable: equal probabilities must be cut into the same thirds on every machine.
         order = np.argsort(np.concatenate([part.log_probs for part in parts]), kind="stable")
         scores: dict[str, float] = {}
         for name, third in zip(_CONFIDENCES, np.array_split(logits[order], len(_CONFIDENCES)), strict=True):
@@ -202,28 +206,21 @@ class ExampleRows:
     """None of an objective without a discriminator."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """One token, as a reader would write it."""
-
-    text: str
-    p: float
-    continues_word: bool
-    """Whether it goes on with the word before, without a space."""
-
-
 def token_probs(logits: Tensor, logit_bias: Tensor, temperature: float = 1.0) -> Tensor:
     """(..., V) logits -> probabilities, of which special tokens have none."""
     return torch.softmax((logits.float() + logit_bias) / temperature, dim=-1)
 
 
-def top_candidates(probs: Tensor, tokenizer: Tokenizer, top: int) -> list[tuple[Candidate, ...]]:
-    """(M, V) probabilities -> for each position the likeliest tokens, likeliest first."""
+def top_candidates(probs: Tensor, tokenizer: Tokenizer, top: int) -> list[tuple[GuessedToken, ...]]:
+    """(M, V) probabilities -> for each position the likeliest tokens, likeliest first; none of a network whose weights
+    are no longer numbers."""
     best = probs.topk(min(top, int(tokenizer.is_ordinary.sum())))
+    continues = tokenizer.continues_word
     return [
         tuple(
-            Candidate(tokenizer.decode_token(token_id), prob, bool(tokenizer.continues_word[token_id]))
+            GuessedToken(text=tokenizer.decode_token(token_id), p=prob, continues_word=bool(continues[token_id]))
             for token_id, prob in zip(*row, strict=True)
+            if not isnan(prob)
         )
         for row in zip(best.indices.tolist(), best.values.tolist(), strict=True)
     ]
@@ -236,8 +233,7 @@ def describe_rows(examples: ExampleRows, tokenizer: Tokenizer) -> list[Row]:
     is_shown = ~examples.batch.is_pad & (ids != tokenizer.special.cls)
     probs = token_probs(examples.lm_logits, special_token_bias(tokenizer, ids.device, examples.lm_logits.shape[-1]))
     candidates = [
-        # Nothing of a network whose weights are no longer numbers.
-        [asdict(candidate) | {"p": round(candidate.p, 4)} for candidate in ranked if not isnan(candidate.p)]
+        [candidate.model_dump() | {"p": round(candidate.p, 4)} for candidate in ranked]
         for ranked in top_candidates(probs, tokenizer, _SHOWN_CANDIDATES)
     ]
     indices = {position: index for index, position in enumerate(examples.positions.tolist())}

@@ -7,16 +7,18 @@ One file for each family of named objectives; `registry.py` is the table of thei
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from torch import nn
 
 from electralab.model.electra import CopyMLM, Discriminator, Generator, TwoStream, TwoTower
 from electralab.objective.losses import Counts, Losses
-from electralab.objective.masking import TokenInputs
+from electralab.objective.masking import TokenInputs, mask_tokens, mask_vocabulary
 from electralab.objective.metrics import BatchMetrics, ExampleRows
+from electralab.objective.settings import ObjectiveConfig
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch
+from electralab.tokens.tokenizer import Tokenizer
 
 # How many predictions of a micro-batch the metrics of a logged step are computed from.
 METRICS_SAMPLE = 64
@@ -52,17 +54,24 @@ class Objective(Generic[Inputs]):
     """The weight of each loss by its name, in what is minimised."""
     lm_loss_name: str
     """The loss that is a cross-entropy of predicted tokens, for which token frequencies alone give a baseline."""
+    num_negatives = 0
+    """How many tokens that were not there are sampled at every masked position."""
+
+    def __init__(self, config: ObjectiveConfig, tokenizer: Tokenizer) -> None:
+        self.config, self.vocabulary = config, mask_vocabulary(tokenizer)
 
     def make_inputs(self, batch: Batch, micro_size: int, mask_share: float, rng: Rng) -> Sequence[Inputs]:
         """A step's rows, at most `micro_size` in each of the inputs, on the CPU."""
-        raise NotImplementedError
+        return [self.make_micro_inputs(micro, mask_share, rng) for micro in batch.split(micro_size)]
+
+    def make_micro_inputs(self, batch: Batch, mask_share: float, rng: Rng) -> Inputs:
+        """Most objectives mask; one with other inputs says how they are made."""
+        masking = self.config.masking
+        masked: Any = mask_tokens(batch, self.vocabulary, masking, mask_share, rng, self.num_negatives)
+        return masked  # type: ignore[no-any-return]
 
     def count_targets(self, inputs: Inputs) -> Counts:
         raise NotImplementedError
-
-    def count_tokens(self, inputs: Inputs) -> int:
-        """How many tokens are read, padding left out."""
-        return inputs.batch.token_count
 
     def on_step_start(self, step: StepInfo) -> None:
         """Called before a step's first inputs; doing it twice changes nothing. Most objectives have nothing to do."""
@@ -85,11 +94,7 @@ class Objective(Generic[Inputs]):
         """Rows with what was predicted of them, to be looked at; None where nothing is hidden."""
         raise NotImplementedError
 
-    def lm_targets(self, inputs: Inputs) -> Sequence[int]:
-        """The targets of the loss `lm_loss_name`."""
-        return inputs.target_ids.tolist()
-
-    def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
+    def count_flops(self, step: StepInfo, rows: int, length: int, num_masked: int) -> int:
         """The cost of one step by our convention: matrix products only, backward twice the forward."""
         raise NotImplementedError
 

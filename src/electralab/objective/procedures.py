@@ -16,10 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from electralab.model.electra import Electra, Generator, TwoTower
-from electralab.model.flops import count_masked
 from electralab.model.weights import linear
 from electralab.objective.corruption import sampled_log_probs
-from electralab.objective.electra import ElectraObjective, ElectraOutput, generator_forward, generator_forward_flops
+from electralab.objective.electra import ElectraObjective, ElectraOutput, generator_forward
 from electralab.objective.losses import Counts, Losses, lm_loss
 from electralab.objective.masking import MaskedBatch
 from electralab.objective.metrics import BatchMetrics, RunningMean, lm_metrics, loss_metrics, replacement_metrics
@@ -71,12 +70,11 @@ class TwoStageObjective(ElectraObjective):
         output = self.forward(inputs, step.progress, logits)
         return ObjectiveOutput(output.losses.only("discriminator"), _pair_metrics(output))
 
-    def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
-        num_masked = rows * count_masked(length, mask_share)
-        generator = generator_forward_flops(self.networks.generator, rows, length, num_masked)
+    def count_flops(self, step: StepInfo, rows: int, length: int, num_masked: int) -> int:
+        generator = self.networks.generator.count_flops(rows, length, num_masked)
         if self.updates_at(step).generator:
             return 3 * generator
-        return generator + 3 * self.discriminator_flops(rows, length)
+        return generator + 3 * self.networks.discriminator.count_flops(rows, length)
 
 
 class ReinforceObjective(ElectraObjective):
@@ -160,13 +158,12 @@ class ReinforceObjective(ElectraObjective):
         rows = inputs.positions // corrupted.input_ids.shape[1]
         return output, rewards, reinforce(log_probs, rewards, self.baseline(states.detach().float()), rows)
 
-    def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
+    def count_flops(self, step: StepInfo, rows: int, length: int, num_masked: int) -> int:
         updates = self.updates_at(step)
-        num_samples = rows * count_masked(length, mask_share)
-        generator = generator_forward_flops(self.generator, rows, length, num_samples)
-        discriminator = self.discriminator_flops(rows, length)
+        generator = self.generator.count_flops(rows, length, num_masked)
+        discriminator = self.networks.discriminator.count_flops(rows, length)
         # Of the baseline's backward pass only the half that reaches its own weights is computed.
-        baseline = 2 * num_samples * 2 * self.baseline.size if updates.generator else 0
+        baseline = 2 * num_masked * 2 * self.baseline.size if updates.generator else 0
         passes = [3 if learns else 1 for learns in updates]
         return passes[0] * generator + passes[1] * discriminator + baseline
 

@@ -9,30 +9,16 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from electralab.errors import InputError
-from electralab.model.electra import (
-    AnyGenerator,
-    CopyMLM,
-    Discriminator,
-    Electra,
-    FixedGenerator,
-    Generator,
-    TwoStream,
-    TwoTower,
-)
+from electralab.model import electra as networks
+from electralab.model.electra import AnyGenerator, FixedGenerator, Generator
 from electralab.model.folders.folder import load_network, locate_model
 from electralab.model.settings import EncoderConfig, GeneratorConfig, derive_encoders
 from electralab.model.weights import init_weights
+from electralab.objective import language_models
 from electralab.objective.electra import AllTokensObjective, ReplaceObjective
 from electralab.objective.electric import ElectricObjective
-from electralab.objective.language_models import (
-    CausalObjective,
-    MLMObjective,
-    PermutationObjective,
-    SentencePairObjective,
-)
 from electralab.objective.objective import Objective
 from electralab.objective.procedures import PROCEDURES
 from electralab.objective.settings import REPLACING, ObjectiveConfig
@@ -46,7 +32,13 @@ _COUNTED_ROWS = 20_000
 def build_objective(config: ObjectiveConfig, data: PreparedData, seed: int, device: torch.device) -> Objective[Any]:
     """Step 0 of a run: networks whose first weights are a pure function of the seed and their names."""
     objective = assemble_objective(config, data, device)
-    init_networks(objective.networks, seed)
+    named = list(objective.networks.named_parameters())
+    # A generator that came trained from its folder keeps its weights.
+    frozen = {name: weight.detach().clone() for name, weight in named if not weight.requires_grad}
+    init_weights(objective.networks, seed)
+    with torch.no_grad():
+        for name, value in frozen.items():
+            objective.networks.get_parameter(name).copy_(value)
     if isinstance(objective, ElectricObjective):
         objective.init_energies()
     objective.networks.to(device)
@@ -55,39 +47,31 @@ def build_objective(config: ObjectiveConfig, data: PreparedData, seed: int, devi
 
 def assemble_objective(config: ObjectiveConfig, data: PreparedData, device: torch.device) -> Objective[Any]:
     """All but the first weights."""
-    tokenizer = data.tokenizer
+    tokenizer, model = data.tokenizer, config.model
     sizes = {"vocab_size": tokenizer.vocab_size, "sequence_length": data.sequence_length}
     if config.objective in REPLACING:
-        generator_config, encoder = derive_encoders(config.model, config.generator, **sizes)
+        generator_config, encoder = derive_encoders(model, config.generator, **sizes)
         generator = build_generator(config, data, generator_config)
         if config.objective == "replace-mlm":
             return ReplaceObjective(Generator(encoder), generator, config, tokenizer, device)
         if config.objective == "all-tokens-mlm":
-            return AllTokensObjective(CopyMLM(encoder), generator, config, tokenizer, device)
-        discriminator = Discriminator(encoder, config.model.verdict_head, adds_cls=config.model.verdict_adds_cls)
+            return AllTokensObjective(networks.CopyMLM(encoder), generator, config, tokenizer, device)
+        discriminator = networks.Discriminator(
+            encoder, config.model.verdict_head, adds_cls=config.model.verdict_adds_cls
+        )
         kind = ElectricObjective if config.objective == "electric" else PROCEDURES[config.procedure]
-        return kind(Electra(generator, discriminator, config.model.sharing), config, tokenizer, device)
+        return kind(networks.Electra(generator, discriminator, model.sharing), config, tokenizer, device)
 
     # What the settings say of a generator may not even fit together: here nothing is asked of it.
-    alone = config.model.model_copy(update={"sharing": "none"})
+    alone = model.model_copy(update={"sharing": "none"})
     _, encoder = derive_encoders(alone, GeneratorConfig(width_share=1.0), **sizes)
     if config.objective == "causal":
-        return CausalObjective(Generator(EncoderConfig(**(encoder.model_dump() | {"is_causal": True}))))
+        causal = EncoderConfig(**(encoder.model_dump() | {"is_causal": True}))
+        return language_models.CausalObjective(Generator(causal), config, tokenizer)
     if config.objective == "permutation":
-        return PermutationObjective(TwoStream(encoder), config, tokenizer)
-    if config.sentence_task == "none":
-        return MLMObjective(Generator(encoder), config, tokenizer)
-    return SentencePairObjective(Generator(encoder), config.sentence_task, config, tokenizer)
-
-
-def init_networks(networks: nn.Module, seed: int) -> None:
-    """All but a generator that came trained from its folder."""
-    named = list(networks.named_parameters())
-    frozen = {name: parameter.detach().clone() for name, parameter in named if not parameter.requires_grad}
-    init_weights(networks, seed)
-    with torch.no_grad():
-        for name, value in frozen.items():
-            networks.get_parameter(name).copy_(value)
+        return language_models.PermutationObjective(networks.TwoStream(encoder), config, tokenizer)
+    masked = language_models.MLMObjective if config.sentence_task == "none" else language_models.SentencePairObjective
+    return masked(Generator(encoder), config, tokenizer)
 
 
 def build_generator(config: ObjectiveConfig, data: PreparedData, generator_config: EncoderConfig) -> AnyGenerator:
@@ -95,7 +79,7 @@ def build_generator(config: ObjectiveConfig, data: PreparedData, generator_confi
         case "transformer" | "causal":
             return Generator(generator_config)
         case "two-tower":
-            return TwoTower(generator_config)
+            return networks.TwoTower(generator_config)
         case "unigram":
             return FixedGenerator(torch.from_numpy(measure_unigram(data)).float())
         case "uniform":

@@ -164,7 +164,7 @@ def _complaints(config: ObjectiveConfig) -> Iterator[str]:
 
 def _copy_complaints(model: ModelConfig, generator: GeneratorConfig) -> Iterator[str]:
     """How a generator differs from the discriminator that is to begin as its copy."""
-    otherwise = "or let the discriminator begin anew: set procedure_options.init_from_generator to false"
+    otherwise = "or let the discriminator start from random weights: set procedure_options.init_from_generator to false"
     if generator.kind != "transformer":
         yield (
             "procedure 'two-stage' begins the discriminator as a copy of a generator that reads masked rows, which "

@@ -32,6 +32,7 @@ from electralab.tokens.packing import PackingConfig
 from electralab.tokens.shards import PreparedData, Rows, open_data, shard_dtype
 from electralab.tokens.tokenizer import Tokenizer, TokenizerConfig
 from electralab.tokens.tokenizer_training import train_symbol_vocab
+from electralab.training.group import Parallel
 from electralab.training.trainer import take_steps
 
 _PROBE_SECONDS = 5.0
@@ -57,7 +58,13 @@ def choose_budget(verb: str, requested: Mapping[BudgetKind, float | None], defau
 
 
 def count_steps(
-    budget: Budget, config: PretrainConfig, data: PreparedData, device: torch.device, stop: StopSignal, workers: int = 1
+    budget: Budget,
+    config: PretrainConfig,
+    data: PreparedData,
+    device: torch.device,
+    stop: StopSignal,
+    workers: int = 1,
+    parallel: Parallel = "ddp",
 ) -> int:
     """How many steps the budget buys; minutes by a probe on a model that is thrown away."""
     match budget.kind:
@@ -69,12 +76,12 @@ def count_steps(
             objective = build_objective(config, data, config.seed, device)
             steps = budget.amount / mean_step_flops(objective, config, data)
         case "minutes":
-            steps = budget.amount * 60 / _probe_seconds_per_step(config, data, device, stop, workers)
+            steps = budget.amount * 60 / _probe_seconds_per_step(config, data, device, stop, workers, parallel)
     return max(1, int(steps))
 
 
 def _probe_seconds_per_step(
-    config: PretrainConfig, data: PreparedData, device: torch.device, stop: StopSignal, workers: int
+    config: PretrainConfig, data: PreparedData, device: torch.device, stop: StopSignal, workers: int, parallel: Parallel
 ) -> float:
     """Measured over a few seconds, with the evaluations' part added.
 
@@ -84,9 +91,8 @@ def _probe_seconds_per_step(
     objective = build_objective(config, data, config.seed, device)
     state = build_state(objective, config)
     task = PretrainTask(objective, data, config, 1_000_000, device)
-    reports = take_steps(
-        state, make_train_step(state, task, workers), config.optimizer, task.lr_factor, 1_000_000, stop
-    )
+    train_step = make_train_step(state, task, workers, parallel)
+    reports = take_steps(state, train_step, config.optimizer, task.lr_factor, 1_000_000, stop)
     next(reports)  # the first step pays for warming up
     times, seconds_per_flop = [time.perf_counter()], []
     while len(times) < 4 or times[-1] - times[0] < _PROBE_SECONDS:
@@ -201,10 +207,9 @@ def split_forward(network: Network, config: PretrainConfig, role: str, length: i
     parts = {name: towers * amount for name, amount in parts.items() if amount}
     encoders = towers * flops.encoder_flops(network.config, 1, length)
     if isinstance(network, Discriminator):
-        heads = flops.discriminator_flops(network.config, 1, length, network.head.kind) - encoders
+        heads = network.count_flops(1, length) - encoders
         return parts | {"verdicts": heads // length}
-    count = flops.two_tower_flops if isinstance(network, TwoTower) else flops.generator_flops
-    return parts | {"guesses": round((count(network.config, 1, length, num_predicted) - encoders) / length)}
+    return parts | {"guesses": round((network.count_flops(1, length, num_predicted) - encoders) / length)}
 
 
 def count_predicted(config: PretrainConfig, role: str, length: int) -> int:
@@ -233,20 +238,26 @@ def count_paper_step(config: PretrainConfig, vocab_size: int, length: int) -> fl
     )
 
 
-def estimate_memory(objective: Objective[Any], config: PretrainConfig, length: int) -> int:
-    """What training needs, and the logits over the vocabulary with their gradients."""
-    rows = config.batch.micro_size or config.batch.size
+def estimate_memory(objective: Objective[Any], config: PretrainConfig, length: int, workers: int = 1) -> int:
+    """What training needs, from sizes alone; `plan` counts what a forward pass keeps, which takes seconds."""
+    rows, slices = config.batch.rows_at_once, config.batch.slices
     networks = objective.exports()
     # By what goes through them: an encoder that is both networks' keeps the states of both passes.
     encoders = [network.config for network in networks.values()]
     encoders += [network.config for network in networks.values() if isinstance(network, TwoTower)]
     parameters = sum(parameter.numel() for parameter in objective.networks.parameters())
-    logits = sum(
+    needed = flops.training_bytes(encoders, parameters, rows * length, workers=workers, slices=slices)
+    return needed + workers * rows * logit_bytes(objective, config, length)
+
+
+def logit_bytes(objective: Objective[Any], config: PretrainConfig, length: int) -> int:
+    """Of one row: logits over the vocabulary, their logarithms of a softmax, and a gradient, in 32 bits."""
+    predicted = (
         count_predicted(config, role, length) * network.config.vocab_size
-        for role, network in networks.items()
+        for role, network in objective.exports().items()
         if not isinstance(network, Discriminator)
     )
-    return flops.training_bytes(encoders, parameters, rows * length) + 3 * 4 * rows * logits
+    return 3 * 4 * sum(predicted)
 
 
 def paper_runs() -> PaperTable:

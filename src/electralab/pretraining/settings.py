@@ -45,6 +45,8 @@ from electralab.training.schedule import ScheduleConfig
 
 # Settings to name where a resumed run keeps others than a new one would have.
 _SHOWN_CHANGES = 3
+# Of a preset's step with more rows than the preset has: each keeps the gradients of all weights.
+_MOST_SLICES = 8
 
 
 class BatchConfig(Settings):
@@ -60,6 +62,11 @@ class BatchConfig(Settings):
     """The first part of the run, in which the rows of a step grow."""
     halved_share: float = Field(0.0, ge=0, le=1)
     """The first part of the run, in which every row is read as two of half its length."""
+
+    @property
+    def rows_at_once(self) -> int:
+        """The most that go through the networks together."""
+        return self.micro_size or -(-self.size // self.slices)
 
     def rows_at(self, step: int, total_steps: int) -> int:
         """How many rows of the data a step takes; steps count from 1."""
@@ -141,7 +148,7 @@ class PretrainConfig(ObjectiveConfig):
             "them to 0 or 'none'": batch.halved_share > 0 and self.sentence_task != "none",
             "loss.sequence_weight tells rows apart that go through the networks together, of which there is one only; "
             "raise batch.micro_size and batch.size to 2 or more, or set it to 0": (
-                self.loss.sequence_weight > 0 and 1 in (batch.micro_size, size)
+                self.loss.sequence_weight > 0 and batch.rows_at_once == 1
             ),
             "sentence_task 'next-sentence' takes wrong pairs from another row of the step, of which there is one only; "
             "raise batch.size to 2 or more, or set sentence_task to 'sentence-order' or 'none'": (
@@ -255,11 +262,8 @@ def resolve_pretrain(layers: Sequence[ConfigLayer]) -> PretrainConfig:
     if index >= 0 and not isinstance(stack[index], Preset) and not has_length:
         literal = ConfigLayer(stack[index].source, {"schedule": {"warmup_reference_steps": 0}})
         stack.insert(index + 1, literal)
-    # What a preset says of micro-batches was chosen for its own batch: in a smaller one they are that batch.
-    rows, micro_rows = _last(stack, "batch.size", 0), _last(stack, "batch.micro_size", 0)
-    is_own = any(_says(layer, "batch.micro_size") for layer in stack if not isinstance(layer, Preset))
-    if not is_own and isinstance(rows, int) and isinstance(micro_rows, int) and 0 < rows < micro_rows:
-        stack.append(ConfigLayer("command line", {"batch": {"micro_size": rows}}))
+    if cut := _cut_step(stack):
+        stack.append(ConfigLayer("command line", {"batch": cut}))
     # What the named objective, procedure and generator bring along lies above presets and below the user's own.
     index = 1 + max(index for index, layer in enumerate(stack) if index == 0 or isinstance(layer, Preset))
     hidden_size = _last(stack, "model.hidden_size", 0)
@@ -286,6 +290,29 @@ def resolve_pretrain(layers: Sequence[ConfigLayer]) -> PretrainConfig:
     return config
 
 
+def _cut_step(stack: Sequence[ConfigLayer]) -> SettingsTree:
+    """How a step is cut where the user does not say: what a preset says of it was chosen for the rows of its step."""
+    presets = [layer for layer in stack if isinstance(layer, Preset)]
+    own = [layer for layer in stack if not isinstance(layer, Preset)]
+
+    def last(name: str, layers: Sequence[ConfigLayer] = stack) -> int:
+        value = _last(layers, name, 0)
+        return value if isinstance(value, int) else 0  # what is no number is refused by its name
+
+    rows, micro_rows, slices = last("batch.size"), last("batch.micro_size"), last("batch.slices")
+    is_own_micro = any(_says(layer, "batch.micro_size") for layer in own)
+    changes: SettingsTree = {}
+    if slices > 1 and not any(_says(layer, "batch.slices") for layer in own):
+        # A slice has as many rows as in the preset. Who names micro-batches, 0 too, means a step that is not cut, as do
+        # files of runs that were begun before there were slices. A contrast between rows is one of all of them.
+        is_whole = is_own_micro or _last(stack, "loss.sequence_weight", 0)
+        count = min(max(rows * slices // last("batch.size", presets), 2), _MOST_SLICES)
+        changes["slices"] = slices = 1 if is_whole or rows < 2 else 1 << (min(count, rows).bit_length() - 1)
+    if not is_own_micro:
+        changes["micro_size"] = 0 if slices > 1 else min(micro_rows, rows)
+    return {name: value for name, value in changes.items() if value != last(f"batch.{name}")}
+
+
 def _find_published(layers: Sequence[ConfigLayer]) -> str:
     """The published model that the last layer to speak of an objective names, "" where it names an objective itself."""
     layer = next((layer for layer in reversed(layers) if "objective" in layer.values), None)
@@ -297,7 +324,7 @@ def _find_published(layers: Sequence[ConfigLayer]) -> str:
         *others, last = map(repr, known)
         raise UsageError(
             f"{layer.source}: objective: input should be {', '.join(others)} or {last} (got {name!r}); "
-            f"{suggest(str(name), known, 'mend this setting')}"
+            f"{suggest(str(name), known, 'correct this setting')}"
         )
     return name if name in PUBLISHED else ""
 

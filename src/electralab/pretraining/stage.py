@@ -31,7 +31,8 @@ from electralab.stopping import StopSignal
 from electralab.tokens.shards import PreparedData, open_data
 from electralab.training.checkpoint import TrainingState, checkpoint_step, list_checkpoints
 from electralab.training.fingerprints import check_resumable
-from electralab.training.ranks import check_ranks, end_ranks, follow
+from electralab.training.group import Parallel
+from electralab.training.ranks import check_ranks, share_run
 from electralab.training.trainer import SNAPSHOT, TRAINING, LoopConfig, Trainer, every_n_steps
 
 
@@ -41,15 +42,15 @@ class PretrainRequest:
     run_dir: Path
     config: PretrainConfig
     budget: records.Budget
-    init_from: Path | None
-    threads: int
-    """Of each worker, inside its operations. 0 means: as the run had; else 1 where steps are cut into slices, and as
-    many as there are cores where they are not."""
-    save_every: int
-    log_every: int
-    keep: int
-    extend: bool
-    allow_inexact: bool
+    init_from: Path | None = None
+    threads: int = 0
+    """Of each worker, inside its operations. 0 means: as the run had; a new one 1 where steps are cut into slices,
+    unless there are more cores than slices and large products, and all cores where they are not cut."""
+    save_every: int = 0
+    log_every: int = 0
+    keep: int = 1
+    extend: bool = False
+    allow_inexact: bool = False
     snapshots: tuple[float, ...] = ()
     """Fractions of the run after which its networks are exported too; no part of what the run is."""
     init_generator: Path | None = None
@@ -64,10 +65,19 @@ class PretrainRequest:
     """What to say about the settings."""
     workers: int = 0
     """Processes that compute the slices of a step; 0 means a worker for each core. No part of what the run is."""
+    parallel: Parallel = "ddp"
+    """What each rank has of the networks, where there are several. No part of what the run is."""
+    sharded_checkpoints: bool = False
+    """Each rank writes its share of the optimizer's state. No part of what the run is."""
 
-    def choose_threads(self, stored: records.RunFingerprint | None) -> int:
+    def choose_threads(self, stored: records.RunFingerprint | None, data: PreparedData) -> int:
         before = 0 if stored is None else stored.threads
-        return self.threads or before or (1 if self.config.batch.slices > 1 else runtime.default_threads())
+        return self.threads or before or runtime.choose_worker_threads(self.config.batch.slices, self.product(data))
+
+    def product(self, data: PreparedData) -> tuple[int, int, int]:
+        """The shape of a large product of a step: rows, inputs, outputs."""
+        model = self.config.model
+        return self.config.batch.rows_at_once * data.sequence_length, model.hidden_size, model.feedforward_size
 
 
 def pretrain(request: PretrainRequest, stop: StopSignal) -> Iterator[Event[records.PretrainResults]]:
@@ -75,16 +85,13 @@ def pretrain(request: PretrainRequest, stop: StopSignal) -> Iterator[Event[recor
 
     Started by torchrun, the first rank is the run, and the others only compute for it.
     """
-    rank, num_ranks = runtime.find_rank()
+    _, num_ranks = runtime.find_rank()
     if num_ranks > 1:
         check_ranks(request.config.batch.slices)
-    if rank > 0:
-        yield Result(follow(stop))
-        return
-    for event in with_page(request.run_dir, _train(request, stop), advise):
-        if num_ranks > 1 and isinstance(event, Result):
-            end_ranks(event.value)
-        yield event
+    elif request.parallel != "ddp":
+        raise UsageError(f"--parallel {request.parallel}: spreads networks over ranks, and there is one; use torchrun")
+    events = with_page(request.run_dir, _train(request, stop), advise)
+    yield from share_run(events, stop, runtime.choose_device(request.config.runtime.device))
 
 
 def _train(request: PretrainRequest, stop: StopSignal) -> Iterator[Event[records.PretrainResults]]:
@@ -93,7 +100,7 @@ def _train(request: PretrainRequest, stop: StopSignal) -> Iterator[Event[records
     _check_run_folder(run_dir)
     with lock_folder(run_dir):
         stored = records.RunFingerprint.find(run_dir)
-        threads = request.choose_threads(stored)
+        threads = request.choose_threads(stored, data)
         device = runtime.choose_device(config.runtime.device)
         runtime.use_exact_arithmetic(threads, device)
         is_asked_to_choose = config.runtime.precision == "auto"
@@ -103,14 +110,15 @@ def _train(request: PretrainRequest, stop: StopSignal) -> Iterator[Event[records
             yield Note(f"computing in {config.runtime.precision}, the faster on this machine", "dim")
         if budget.kind == "minutes" and (stored is None or stored.budget != budget):
             yield Note(f"measuring the speed, to know how many steps {budget.amount:g} minutes are", "dim")
-        steps = partial(count_steps, budget, config, data, device, stop, request.workers)
+        steps = partial(count_steps, budget, config, data, device, stop, request.workers, request.parallel)
         fingerprint = _make_fingerprint(request, data, stored, threads, steps)
         # What cannot be built is refused before anything is written.
         total_steps = fingerprint.total_steps
         objective = build_objective(config, data, config.seed, device)
         state = build_state(objective, config)
         start_notes = _start_networks(request, objective, data)
-        task = PretrainTask(objective, data, config, total_steps, device)
+        workers = runtime.choose_workers(request.workers, config.batch.slices, threads, device)
+        task = PretrainTask(objective, data, config, total_steps, device, workers)
         loop = LoopConfig(
             total_steps,
             every_n_steps(config.evaluation.times, total_steps),
@@ -119,7 +127,9 @@ def _train(request: PretrainRequest, stop: StopSignal) -> Iterator[Event[records
             keep=request.keep,
             snapshot_steps=frozenset(records.snapshot_step(share, total_steps) for share in request.snapshots),
         )
-        step_maker = partial(make_train_step, state, task, request.workers)
+        step_maker = partial(
+            make_train_step, state, task, request.workers, request.parallel, request.sharded_checkpoints
+        )
         trainer = Trainer(run_dir, state, task, loop, config.optimizer, task.lr_factor, stop, step_maker)
         has_pairs = data.packing == "pairs" or config.sentence_task != "none"
         has_untrained_segments = not has_pairs and warm_start.is_without_second_segment(request.init_from)
@@ -241,11 +251,12 @@ def plan_pretrain(request: PretrainRequest) -> records.PretrainPlan:
     data = open_data(request.data_dir)
     _check_run_folder(request.run_dir)
     stored = records.RunFingerprint.find(request.run_dir)
-    threads = request.choose_threads(stored)
-    runtime.use_threads(threads)
+    threads, slices = request.choose_threads(stored, data), request.config.batch.slices
+    device = runtime.choose_device(request.config.runtime.device)
+    workers = runtime.choose_workers(request.workers, slices, threads, device)
+    runtime.use_threads(threads * workers)  # as many cores as the run will have
     request = _settle_precision(request, data, stored)
     config = request.config
-    device = runtime.choose_device(config.runtime.device)
     objective = build_objective(config, data, config.seed, device)
     flops = mean_step_flops(objective, config, data)
     seconds_per_step = flops / runtime.estimate_speed()
@@ -271,7 +282,7 @@ def plan_pretrain(request: PretrainRequest) -> records.PretrainPlan:
         parameters=sum(parameter.numel() for parameter in objective.networks.parameters()),
         flops=round(steps * flops),
         estimated_minutes=round(steps * seconds_per_step / 60, 1),
-        estimated_memory_mb=estimate_memory(objective, config, data.sequence_length) >> 20,
+        estimated_memory_mb=estimate_memory(objective, config, data.sequence_length, workers) >> 20,
         notes=notes,
     )
 
@@ -280,12 +291,9 @@ def _settle_precision(
     request: PretrainRequest, data: PreparedData, stored: records.RunFingerprint | None
 ) -> PretrainRequest:
     """With a precision in place of auto. Chosen once, it is a setting like any other, and a resumed run keeps it."""
-    config = request.config
-    batch, model = config.batch, config.model
-    rows = (batch.micro_size or -(-batch.size // batch.slices)) * data.sequence_length
     begun = None if stored is None else stored.settings
-    settled = config.runtime.settle(begun, (rows, model.hidden_size, model.feedforward_size))
-    return replace(request, config=config.model_copy(update={"runtime": settled}))
+    settled = request.config.runtime.settle(begun, request.product(data))
+    return replace(request, config=request.config.model_copy(update={"runtime": settled}))
 
 
 def primary_network(objective: str) -> str:

@@ -6,9 +6,9 @@ settings, data -> Objective, TrainingState; step -> micro losses; held-out quest
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,26 +17,33 @@ from torch import Tensor, nn
 from electralab.errors import UsageError
 from electralab.model.electra import parameter_depths
 from electralab.model.encoder import Encoder
-from electralab.objective.losses import add_counts
+from electralab.model.flops import count_masked
+from electralab.objective.losses import Counts, add_counts
 from electralab.objective.metrics import BatchMetrics, Row, RtdScores, describe_rows, loss_metrics
-from electralab.objective.objective import Objective, StepInfo
+from electralab.objective.objective import Objective, ObjectiveOutput, StepInfo
 from electralab.objective.procedures import discriminator_progress, step_in_stage
 from electralab.objective.registry import build_objective, measure_unigram
 from electralab.pretraining.balance import check_balance, drop_numbers
 from electralab.pretraining.settings import PretrainConfig
 from electralab.randomness import Rng
 from electralab.records.run import StepRecord
-from electralab.runtime import autocast, default_workers, find_rank, use_exact_arithmetic
+from electralab.runtime import autocast, choose_device, find_rank, spread, use_exact_arithmetic
 from electralab.tokens.batches import batch_at, heldout_batches
 from electralab.tokens.shards import PreparedData, open_data
 from electralab.tokens.tokenizer import Tokenizer
 from electralab.training.checkpoint import TrainingProgress, TrainingState
+from electralab.training.group import Parallel
 from electralab.training.loop import LossScale, TrainStep
 from electralab.training.optimizer import Optimizer, OptimizerConfig, group_parameters, orthogonalise_flops
 from electralab.training.ranks import RankStep
 from electralab.training.schedule import learning_rate_factor
 from electralab.training.trainer import EvalRecord
-from electralab.training.workers import SlicedStep, WorkerJob
+from electralab.training.workers import WorkerJob, start_workers
+
+if TYPE_CHECKING:  # parts of torch that take a second to import
+    from torch.distributed.device_mesh import DeviceMesh
+
+    from electralab.training.sharded import Cut, TreeReduceScatter
 
 # Held-out rows are masked as if at this step, which training never reaches.
 _HELDOUT_STEP = -1
@@ -93,12 +100,13 @@ def flops_at(objective: Objective[Any], config: PretrainConfig, data: PreparedDa
     rows, length = config.batch.rows_at(moment.step, moment.total_steps), data.sequence_length
     if config.batch.is_halved(moment.step, moment.total_steps):
         rows, length = 2 * rows, length // 2
-    return objective.count_flops(moment, rows, length, share) + update
+    return objective.count_flops(moment, rows, length, rows * count_masked(length, share)) + update
 
 
 def mean_step_flops(objective: Objective[Any], config: PretrainConfig, data: PreparedData) -> float:
     """Over a run: mask share and rows may change along it, and some procedures have steps of different kinds."""
     options = config.procedure_options
+    # Whole turns of a procedure that alternates, and enough of them to follow what changes along the run.
     count = 100 * (options.discriminator_updates + options.generator_updates)
     return sum(flops_at(objective, config, data, StepInfo(step, count)) for step in range(1, count + 1)) / count
 
@@ -119,8 +127,11 @@ class PretrainTask:
         config: PretrainConfig,
         total_steps: int,
         device: torch.device,
+        workers: int = 1,
     ) -> None:
+        """`workers`: threads of Python that evaluate; steps have workers of their own."""
         self.objective = objective
+        self.workers = workers
         self.data = data
         self.config = config
         self.device = device
@@ -130,7 +141,8 @@ class PretrainTask:
                 f"batch.halved_share: {data.path} has rows of {data.sequence_length} tokens packed as {data.packing}, "
                 "which cannot be read as two halves; leave it at 0, or prepare contiguous rows of an even length"
             )
-        self._micro_size = config.batch.micro_size or config.batch.size
+        self._through: Callable[[Callable[[], Tensor]], Tensor] = lambda compute: compute()
+        """What computes a loss: nothing but itself, or a module that has the networks' parts come together."""
         self.stats = StepStats(0, 0)
         self.part_metrics: dict[int, BatchMetrics] = {}
         self.examples: list[Row] = []
@@ -152,22 +164,41 @@ class PretrainTask:
         )
         share = self.config.masking.share_at(moment.progress)
         self.objective.on_step_start(moment)
-        micro_size = self._micro_size
-        if self.config.batch.slices > 1:
+        micro_size = self.config.batch.rows_at_once
+        if self.config.batch.slices > 1:  # halved rows are twice as many
             micro_size = -(-len(batch.row_numbers) // self.config.batch.slices)
         questions = self.objective.make_inputs(batch, micro_size, share, rng)
+        # Of the whole step: a part must divide by these, or rows of parts with few targets would weigh more.
         counts = add_counts(self.objective.count_targets(question) for question in questions)
-        tokens = sum(self.objective.count_tokens(question) for question in questions)
+        tokens = sum(question.batch.token_count for question in questions)
         self.stats = StepStats(tokens, flops_at(self.objective, self.config, self.data, moment))
         self.part_metrics = {}
         for number in choose(len(questions)):
+            # For each part anew: dropout must not depend on who computed the part before it.
             torch.manual_seed(rng.torch_seed("dropout", number))
-            with autocast(self.device, self.config.runtime.precision):
-                answer = self.objective.training_step(questions[number].to(self.device), moment)
-            yield answer.losses.weigh(counts, self.objective.weights)
+            answers: list[ObjectiveOutput] = []
+            yield self._through(partial(self._compute_loss, questions[number], moment, counts, answers))
+            (answer,) = answers
             # The whole step's count goes with its first part, so that the parts' sums add up to the step's mean.
             own_counts = counts if number == 0 else dict.fromkeys(counts, 0)
             self.part_metrics[number] = answer.metrics + loss_metrics(answer.losses, own_counts)
+
+    def _compute_loss(self, question: Any, moment: StepInfo, counts: Counts, answers: list[ObjectiveOutput]) -> Tensor:
+        with autocast(self.device, self.config.runtime.precision):
+            answers.append(self.objective.training_step(question.to(self.device), moment))
+        return answers[-1].losses.weigh(counts, self.objective.weights)
+
+    def distribute(self, parallel: Parallel, mesh: "DeviceMesh", reduction: "TreeReduceScatter") -> Mapping[str, "Cut"]:
+        """Leave a part of each network here; said is how its parameters were cut, where not as usual."""
+        from electralab.pretraining.parallel import find_units, split_layers
+        from electralab.training.sharded import shard_fully
+
+        if parallel == "tensor":
+            return split_layers(self.objective.networks, mesh)
+        networks, precision = self.objective.networks, self.config.runtime.precision
+        dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision, torch.float32)
+        self._through = shard_fully(networks, find_units(networks), mesh, reduction, dtype)
+        return {}
 
     def lr_factor(self, step: int) -> float:
         """The factor of the learning rate: every stage has a whole schedule, as if it were a run of its own."""
@@ -207,7 +238,7 @@ class PretrainTask:
         return measure_baselines(self.data, self.objective, self.heldout(), {})
 
     def evaluate_heldout(self) -> dict[str, float]:
-        return evaluate_heldout(self.objective, self.heldout())
+        return evaluate_heldout(self.objective, self.heldout(), self.workers)
 
     def heldout_examples(self) -> list[Row]:
         """A few held-out rows, to be looked at."""
@@ -222,32 +253,44 @@ class PretrainTask:
         rows = self.data.heldout if len(self.data.heldout) else self.data.train
         (batch,) = heldout_batches(self.data, rows, limit=limit, batch_size=len(rows))
         questions = self.objective.make_inputs(
-            batch, self._micro_size, self.config.masking.mask_share, Rng(self.config.seed, _HELDOUT_STEP)
+            batch, self.config.batch.rows_at_once, self.config.masking.mask_share, Rng(self.config.seed, _HELDOUT_STEP)
         )
         return [question.to(self.device) for question in questions]
 
 
 def build_worker(data_dir: Path, config: PretrainConfig, total_steps: int) -> tuple[TrainingState, PretrainTask]:
     """What another process needs to compute slices of a run's steps."""
-    device = torch.device("cpu")
+    device = choose_device(config.runtime.device)
     use_exact_arithmetic(torch.get_num_threads(), device)
     data = open_data(data_dir)
     objective = build_objective(config, data, config.seed, device)
     return build_state(objective, config), PretrainTask(objective, data, config, total_steps, device)
 
 
-def make_train_step(state: TrainingState, task: PretrainTask, workers: int) -> TrainStep:
-    """Who computes the steps: this process, or as many workers as asked for (0: as there are cores)."""
+def make_train_step(
+    state: TrainingState,
+    task: PretrainTask,
+    workers: int,
+    parallel: Parallel = "ddp",
+    sharded_checkpoints: bool = False,
+) -> TrainStep:
+    """Who computes the steps: ranks where torchrun started them, else this process or its workers."""
     slices = task.config.batch.slices
     _, num_ranks = find_rank()
     job = WorkerJob(build_worker, (task.data.path, task.config, task.total_steps), torch.get_num_threads())
     if num_ranks > 1:
-        return RankStep(state, task, job, num_slices=slices)
-    if slices == 1:
-        return TrainStep(state.model, state.optimizer, task.micro_losses)
-    # An accelerator does the slices one after the other: they would only wait for each other there.
-    count = (workers or default_workers(slices)) if task.device.type == "cpu" else 1
-    return SlicedStep(state, task, job, num_slices=slices, num_workers=count)
+        if task.config.runtime.compile and parallel != "ddp":
+            raise UsageError(f"runtime.compile: goes with --parallel ddp, and {parallel} is asked for; leave it out")
+        return RankStep(
+            state,
+            task,
+            job,
+            num_slices=slices,
+            device=task.device,
+            parallel=parallel,
+            sharded_checkpoints=sharded_checkpoints,
+        )
+    return start_workers(state, task, job, num_slices=slices, num_workers=workers, device=task.device)
 
 
 @contextmanager
@@ -260,13 +303,18 @@ def eval_mode(networks: nn.Module) -> Iterator[None]:
     networks.train(was_training)
 
 
-def evaluate_heldout(objective: Objective[Any], questions: Sequence[Any]) -> dict[str, float]:
-    """All networks on held-out rows, always asked the same with the same uniforms."""
+def evaluate_heldout(objective: Objective[Any], questions: Sequence[Any], workers: int = 1) -> dict[str, float]:
+    """All networks on held-out rows, always asked the same with the same uniforms, by however many workers."""
+
+    @torch.no_grad()
+    def judge(question: Any) -> BatchMetrics:
+        answer = objective.evaluation_step(question)
+        return loss_metrics(answer.losses, objective.count_targets(question)) + answer.metrics
+
     seen = BatchMetrics()
     with eval_mode(objective.networks):
-        for question in questions:
-            answer = objective.evaluation_step(question)
-            seen += loss_metrics(answer.losses, objective.count_targets(question)) + answer.metrics
+        for metrics in spread(judge, questions, workers):
+            seen += metrics
     scores = seen.describe(*_RTD_SCORES) | seen.describe_by_confidence()
     if seen.rtd:  # of the tokens that the other scores are about, not of all that the loss is learned from
         scores["discriminator_loss"] = RtdScores.concat(seen.rtd).loss
@@ -288,7 +336,7 @@ def measure_baselines(
     Of guesses, frequencies of the training rows on the same targets; of verdicts, the entropy of the replaced share.
     """
     log_share = measure_unigram(data)
-    targets = np.concatenate([np.asarray(objective.lm_targets(question), dtype=np.int64) for question in questions])
+    targets = np.concatenate([question.target_ids.cpu().numpy() for question in questions])
     targets = targets[np.isfinite(log_share[targets])]  # an end of text is no token that frequencies are counted of
     baselines = {
         f"{objective.lm_loss_name}_loss": float(-log_share[targets].mean()),
@@ -296,5 +344,6 @@ def measure_baselines(
     }
     if "replaced_share" not in scores:
         return baselines
+    # Kept off 0 and 1, where the logarithm has no value.
     p = min(max(scores["replaced_share"], 1e-9), 1 - 1e-9)
     return baselines | {"discriminator_loss": float(-p * np.log(p) - (1 - p) * np.log(1 - p))}

@@ -21,6 +21,7 @@ from electralab.errors import InputError, UsageError
 from electralab.model.electra import Generator, TwoTower
 from electralab.model.encoder import DisentangledTable
 from electralab.model.folders.folder import has_untrained_segments, load_any, load_encoder, locate_model, read_config
+from electralab.model.folders.hf_config import AnyFile
 from electralab.model.settings import EncoderConfig, GeneratorConfig, ModelConfig, derive_encoders
 from electralab.model.weight_transfer import take_rows, transfer_weights
 from electralab.objective.objective import Network, Objective
@@ -55,7 +56,7 @@ def find_max_positions(origin: Path) -> int:
     if checkpoint is not None and not _has_networks(origin):
         tables = [weight for name, weight in read_weights(checkpoint).items() if name.endswith(_POSITIONS)]
         return max(map(len, tables), default=0)
-    longest = [read_config(folder).get("max_position_embeddings") for folder in _find_networks(origin)]
+    longest = [AnyFile.model_validate(read_config(folder)).max_position_embeddings for folder in _find_networks(origin)]
     return max((length for length in longest if isinstance(length, int)), default=0)
 
 
@@ -138,8 +139,8 @@ def _match_rows(origin: Path, folder: Path, data: PreparedData, by_text: bool) -
     rows = match_tokens(data.tokenizer, theirs)
     carried = int(np.count_nonzero(rows != ABSENT))
     return torch.from_numpy(rows), [
-        f"{origin}: {carried:,} of {len(rows):,} tokens are carried over by their text, {len(rows) - carried:,} begin "
-        "anew"
+        f"{origin}: {carried:,} of {len(rows):,} tokens are carried over by their text, {len(rows) - carried:,} start "
+        "from random weights"
     ]
 
 
@@ -184,7 +185,8 @@ def _load_networks(
                 _copy(folder, dict(loaded.named_parameters()), network, rows)
             else:
                 notes.append(
-                    f"{folder}: two towers and a single network do not begin as each other; the generator begins anew"
+                    f"{folder}: two towers and a single network cannot start from each other; "
+                    "the generator starts from random weights"
                 )
             begun.add(role)
             continue
@@ -199,7 +201,9 @@ def _load_networks(
         elif lost > _NOTABLE_LOSS:
             notes.append(f"{folder}: {lost:.0%} of its token table does not fit the factors of the settings")
         if source is not loaded:
-            notes.append(f"{folder}: has no head of the kind that the {role} needs; the {role}'s head begins anew")
+            notes.append(
+                f"{folder}: has no head of the kind that the {role} needs; the {role}'s head starts from random weights"
+            )
         settled += network.parameters()
         begun.add(role)
         if len(mine) == 1:
@@ -209,7 +213,8 @@ def _load_networks(
         settled_ids = {id(parameter) for parameter in settled}
         is_shared = any(id(parameter) in settled_ids for parameter in mine[role].parameters())
         shared = "what it does not share" if is_shared else "it"
-        notes.append(f"{origin}: holds no {role} to start from: {shared} begins anew{remedy}")
+        notes.append(f"{origin}: holds no {role} to start from: {shared} starts from random weights{remedy}")
+    # Once each: both networks of a pair may say the same of their tokenizer.
     return list(dict.fromkeys(notes))
 
 

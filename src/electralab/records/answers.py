@@ -10,9 +10,8 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from electralab.records.record import JsonTree, Record
+from electralab.records.record import JsonTree, PlanRecord, Record
 from electralab.records.run import GuessedToken
-from electralab.records.tuned import PredictionRow
 
 Capability = Literal["detect", "fill", "play", "embed", "predict"]
 
@@ -37,6 +36,13 @@ class TokenScore(AnswerRecord):
     unknown: bool = False
     """Whether the vocabulary has no such token, so that the network saw [UNK]. A model of symbols suspects it for that
     alone."""
+    p_wrong: float | None = None
+    """The calibrated probability that the token's word is wrong; absent where the model was not calibrated."""
+
+    @property
+    def suspicion(self) -> float:
+        """The better of both probabilities."""
+        return self.p_replaced if self.p_wrong is None else self.p_wrong
 
 
 class Detection(AnswerRecord):
@@ -132,7 +138,7 @@ class Suggestion(AnswerRecord):
 
 
 class Word(AnswerRecord):
-    """A word, and p_replaced of the most suspicious of its tokens."""
+    """A word, and how likely it is wrong: calibrated, or else p_replaced of the most suspicious of its tokens."""
 
     text: str
     start: int
@@ -280,7 +286,7 @@ class ServerState(AnswerRecord):
     status: str
 
 
-class ServePlan(AnswerRecord):
+class ServePlan(PlanRecord):
     models: tuple[ModelInfo, ...]
     keys: int
     settings: JsonTree
@@ -295,35 +301,3 @@ class ServeResult(AnswerRecord):
     answers: dict[str, int]
     """How many, by status."""
     has_ended: bool
-
-
-_TOKENS = (
-    TokenScore(text="the", start=0, end=3, p_replaced=0.03, p_original=0.97, unknown=False),
-    TokenScore(text="elephants", start=4, end=13, p_replaced=0.82, p_original=0.18, unknown=False),
-)
-_GUESSES = (
-    GuessedToken(text="states", p=0.61, continues_word=False),
-    GuessedToken(text="people", p=0.07, continues_word=False),
-)
-# What an answer looks like, by its path: figures of no model in particular. Built from the types, so that they fit.
-EXAMPLE_ANSWERS: dict[Capability, Record] = {
-    "detect": Detection(text="the elephants", tokens=_TOKENS, suspicious=(1,), is_relative=False, warning=None),
-    "fill": FillResult(text="the [MASK]", blanks=(MaskSlot(start=4, end=10, text="[MASK]", guesses=_GUESSES),)),
-    "play": PlayResult(
-        text="the states",
-        corrupted="the people",
-        tokens=(
-            PlayedToken(**_TOKENS[0].to_json(), is_masked=False, guesses=(), drawn=None, is_replaced=False),
-            PlayedToken(
-                **_TOKENS[1].to_json() | {"text": "states", "end": 10},
-                is_masked=True,
-                guesses=_GUESSES,
-                drawn="people",
-                is_replaced=True,
-            ),
-        ),
-        scores=PlayScores(masked=1, replaced=1, restored=0, detected=1, false_alarms=0, auc=1.0),
-    ),
-    "embed": Embedding(embedding=(0.12, -0.4, 0.88)),
-    "predict": PredictionRow(prediction="good", probabilities={"bad": 0.04, "good": 0.96}),
-}

@@ -5,7 +5,7 @@ compress.json, importance.json, scores/VARIANT.json, tradeoff.json <-> records
 
 from typing import ClassVar
 
-from electralab.records.record import FileRecord, JsonTree, Record
+from electralab.records.record import FileRecord, JsonTree, PlanRecord, Record
 
 
 class CompressionFingerprint(FileRecord):
@@ -56,8 +56,8 @@ class NoiseFloor(Record):
     """What it is the standard deviation of."""
 
 
-class TradeoffPoint(Record):
-    """One variant: its size, latency and score, beside the baseline's."""
+class VariantMeasurement(Record):
+    """One variant: its size, latency and score."""
 
     name: str
     bytes: int
@@ -66,6 +66,11 @@ class TradeoffPoint(Record):
     """The latency that a tenth of the calls stay below, by the rows in a batch."""
     score: float
     kept: KeptParts
+
+
+class TradeoffPoint(VariantMeasurement):
+    """Beside the baseline's."""
+
     speedups: dict[str, float]
     speedup: float
     """That of the batch that was asked for."""
@@ -115,7 +120,7 @@ class Tradeoff(FileRecord):
         return f"{size} row{'s' if size > 1 else ''} of {self.tokens[str(size)]} tokens"
 
 
-class CompressPlan(Record):
+class CompressPlan(PlanRecord):
     """`compress --dry-run`: what would be made, of what."""
 
     model: str

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from electralab.records.record import JsonTree, Record
+from electralab.records.record import JsonTree, PlanRecord, Record
 
 Suite = Literal["blimp", "rtd", "mlm", "sts", "probe"]
 
@@ -52,7 +52,7 @@ class EvaluationResult(Record):
         return None
 
 
-class EvaluationPlan(Record):
+class EvaluationPlan(PlanRecord):
     """`evaluate --dry-run`: what would be scored, and how."""
 
     model: str

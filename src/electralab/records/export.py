@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
-from electralab.records.record import FileRecord, JsonTree, Record
+from electralab.records.record import FileRecord, JsonTree, PlanRecord, Record
 
 OutputKind = Literal["verdicts", "guesses", "classes", "tags", "spans", "numbers", "energies"]
 """What a network is asked for."""
@@ -148,7 +148,7 @@ class ExportSource(Record):
     kind: str
 
 
-class ExportPlan(Record):
+class ExportPlan(PlanRecord):
     """`export --dry-run`: what would be written, from what."""
 
     out: str

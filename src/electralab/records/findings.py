@@ -4,40 +4,17 @@ out folder <-> Analysis (analysis.json), PointClouds (points.json), MeasureResul
 """
 
 import re
+import tomllib
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from electralab.records.record import FileRecord, JsonTree, Record
+from electralab.records.record import FileRecord, JsonTree, PlanRecord, Record
 
-# Names of before there were ids. Only what claims and pages ask for is here: renaming one would lose old findings.
-_IDS = {
-    "verdict bits": "information.rtd_bits",
-    "guess bits": "information.lm_bits",
-    "effective tokens": "gradients.effective_tokens",
-    "verdict AUC": "balance.rtd_auc",
-    "part of speech silhouette": "geometry.part_of_speech_silhouette",
-    "part of speech probe": "geometry.part_of_speech_probe",
-    "analogies, table": "analogies.table",
-    "nearest to c, table": "analogies.table_nearest",
-    "smoothness": "contextuality.smoothness",
-    "rotation sameness": "invariance.rotation_sameness",
-    "verdict AUC, gain by context": "context_length.rtd_auc.gain",
-    "guess loss, gain by context": "context_length.lm_loss.gain",
-    "verdict AUC, gain beyond ±16": "context_length.rtd_auc.far_gain",
-    "verdict AUC, share beyond ±16": "context_length.rtd_auc.far_share",
-    "guess loss, share beyond ±16": "context_length.lm_loss.far_share",
-    "Rademacher, local": "complexity.rademacher_local",
-    "W₂ with AUC fallen": "transfer.w2_with_auc_fall",
-    "W₂ with loss risen": "transfer.w2_with_loss_rise",
-    "part of speech kept": "replacements.part_of_speech_kept",
-    "AUC lost since the first snapshot": "replacements.hardening",
-}
-_ID_PATTERNS = {
-    r"W₂ to (.+)": r"transfer.w2.\1",
-    r"(.+) error": r"equivariance.error.\1",
-    r"retained, (.+)": r"robustness.retained.\1",
-}
+# Names of before there were ids.
+_IDS_FILE = Path(__file__).with_name("finding_ids.toml")
+_IDS: dict[str, dict[str, str]] = tomllib.loads(_IDS_FILE.read_text(encoding="utf-8"))
 
 
 def id_of_name(name: str) -> str:
@@ -46,15 +23,15 @@ def id_of_name(name: str) -> str:
     >>> id_of_name("W₂ to news")
     'transfer.w2.news'
     """
-    for pattern, id in _ID_PATTERNS.items():
+    for pattern, id in _IDS["patterns"].items():
         if match := re.fullmatch(pattern, name):
             return match.expand(id)
-    return _IDS.get(name, "")
+    return _IDS["names"].get(name, "")
 
 
 def name_of_id(id: str) -> str:
     """The name of a finding that claims ask for, for a sentence about it where nobody measured it."""
-    return next((name for name, other in _IDS.items() if other == id), id)
+    return next((name for name, other in _IDS["names"].items() if other == id), id)
 
 
 class EstimateRecord(Record):
@@ -201,7 +178,7 @@ class Analysis(FileRecord):
         return pairs
 
 
-class AnalysisPlan(Record):
+class AnalysisPlan(PlanRecord):
     """What `--dry-run` says."""
 
     models: dict[str, str]
@@ -338,9 +315,13 @@ class ClaimsResult(FileRecord):
     evidence: EvidenceRecord | None = None
 
 
-class ClaimsPlan(Record):
+class ClaimsPlan(PlanRecord):
     """What `--dry-run` says."""
 
     study: str
     claims: tuple[str, ...]
     analyses: tuple[AnalysisPlan, ...]
+
+    @property
+    def models(self) -> list[str]:
+        return list(dict.fromkeys(name for analysis in self.analyses for name in analysis.models))

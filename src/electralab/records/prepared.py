@@ -3,11 +3,11 @@
 report.json, the facts of manifest.json, `prepare --dry-run`
 """
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from electralab.records.record import FileRecord, JsonTree, Record
+from electralab.records.record import FileRecord, JsonTree, PlanRecord, Record
 
 
 class PreparedCounts(Record):
@@ -53,6 +53,22 @@ class PreparedReport(FileRecord):
     tokenizer: TokenizerReport
 
 
+PassName = Literal["count", "merge", "encode"]
+
+
+class PreparedPass(Record):
+    """`prepare --pass`: what was done of a pass, and what is missing of it, other parts included."""
+
+    name: PassName = Field(alias="pass")
+    part: str
+    pieces: int
+    """Groups of files that are counted in this part, or shards that are encoded."""
+    missing: int
+    """Those that no part has done yet."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+
 class PreparedSource(Record):
     path: str
     bytes: int
@@ -74,7 +90,7 @@ class PreparedManifest(Record):
     """What the data was made from, by content: another content is other data."""
 
 
-class PreparePlan(Record):
+class PreparePlan(PlanRecord):
     """`prepare --dry-run`: what would be read, and what it would roughly take; standard input is not counted."""
 
     out: str

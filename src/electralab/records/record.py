@@ -45,6 +45,10 @@ class Record(BaseModel):
         return value
 
 
+class PlanRecord(Record):
+    """What `--dry-run` says would be done."""
+
+
 class FileRecord(Record):
     """A record with a file of its own in a folder. `version` counts changes that an older reader cannot read."""
 

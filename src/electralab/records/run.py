@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from electralab.errors import DamagedArtifact
-from electralab.records.record import FileRecord, JsonTree, Record
+from electralab.records.record import FileRecord, JsonTree, PlanRecord, Record
 
 METRICS = "metrics.jsonl"
 CHECKPOINTS = "checkpoints"
@@ -252,7 +252,7 @@ class QuickstartResult(PretrainResults):
     hits: int
 
 
-class QuickstartPlan(Record):
+class QuickstartPlan(PlanRecord):
     """`quickstart --dry-run`."""
 
     text: tuple[str, ...]
@@ -261,7 +261,7 @@ class QuickstartPlan(Record):
     minutes: float
 
 
-class PretrainPlan(Record):
+class PretrainPlan(PlanRecord):
     """`pretrain --dry-run`: what the run would be, take and need."""
 
     settings: JsonTree
@@ -335,7 +335,7 @@ class PaperTable(Record):
         return self.runs[name]
 
 
-class FlopsPlan(Record):
+class FlopsPlan(PlanRecord):
     """`flops --dry-run`."""
 
     settings: JsonTree

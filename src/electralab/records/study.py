@@ -11,7 +11,7 @@ from pydantic import Field
 from electralab.artifacts import read_json, write_json
 from electralab.errors import DamagedArtifact
 from electralab.records.evaluation import GroupScores, Scores
-from electralab.records.record import FileRecord, JsonTree, Record
+from electralab.records.record import FileRecord, JsonTree, PlanRecord, Record
 from electralab.records.run import Environment, RunProgress
 
 AVERAGE = "average"
@@ -118,7 +118,7 @@ class PlannedArm(Record):
     estimated_minutes: float
 
 
-class StudyPlan(Record):
+class StudyPlan(PlanRecord):
     """What a study would run, about how long it would take, and what is missing for it."""
 
     study: str

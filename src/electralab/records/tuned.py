@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from electralab.records.record import FileRecord, JsonTree, Record
+from electralab.records.record import FileRecord, JsonTree, PlanRecord, Record
 
 # JSON has no NaN: a score that is not finite is null on disk.
 Score = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
@@ -210,7 +210,7 @@ class BadRowRecord(Record):
     reason: str
 
 
-class FinetunePlan(Record):
+class FinetunePlan(PlanRecord):
     """What `finetune --dry-run` says."""
 
     task: str
@@ -289,7 +289,7 @@ class PredictResult(Record):
     """Texts that were longer than the model's rows."""
 
 
-class PredictPlan(Record):
+class PredictPlan(PlanRecord):
     """`predict --dry-run`: what would be answered, and from which columns."""
 
     model: str
@@ -355,5 +355,5 @@ class GlueResults(FileRecord):
     """By what predicted: best_seed, ensemble."""
 
 
-class GluePlan(Record):
+class GluePlan(PlanRecord):
     tasks: dict[str, FinetunePlan]

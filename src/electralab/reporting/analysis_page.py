@@ -51,28 +51,13 @@ def _cells(finding: FindingRecord, control: FindingRecord | None) -> list[str]:
     return [finding.name, finding.model, layer, *values, finding.unit]
 
 
-def analysis_report(analysis: Analysis) -> Iterator[b.Block]:
-    """README.md"""
-    yield b.Heading(f"Analysis of {', '.join(analysis.model_names)}", level=1)
-    yield b.Paragraph(
-        f"Seed {analysis.seed}. Each figure with its 95 % interval, beside what the same measure says of something "
-        "that cannot hold the answer, and of the same network before training. Layer 0 enters the first layer."
-    )
+def finding_tables(analysis: Analysis) -> dict[str, b.Table]:
+    """Claim -> all its figures."""
+    tables = {}
     for claim, pairs in analysis.pair_with_control().items():
-        yield b.Heading(claim)
-        yield b.Table("", _HEAD, [_cells(*pair) for pair in sorted(pairs, key=lambda pair: pair[0].name)])
-        explained = {}
-        for finding, _ in pairs:
-            control = f" Control: {finding.control.meaning}." if finding.control else ""
-            note = f" {finding.note[:1].upper()}{finding.note[1:]}." if finding.note else ""
-            explained[finding.name] = f"*{finding.name}*: {finding.meaning}.{control}{note}"
-        yield b.Bullets(list(explained.values()))
-        for picture in analysis.drawings:
-            if picture.claim == claim:
-                yield b.Picture(picture.title, picture.file, picture.meaning)
-    if analysis.missing:
-        yield b.Heading("What could not be measured")
-        yield b.Bullets([f"{gap.claim} {gap.name} ({gap.model}): {gap.reason}" for gap in analysis.missing])
+        rows = [_cells(*pair) for pair in sorted(pairs, key=lambda pair: pair[0].name)]
+        tables[claim] = b.Table("", _HEAD, rows)
+    return tables
 
 
 def last_layer_tables(analysis: Analysis) -> list[b.Table]:
@@ -87,31 +72,14 @@ def last_layer_tables(analysis: Analysis) -> list[b.Table]:
     return tables
 
 
-def claims_report(result: ClaimsResult) -> Iterator[b.Block]:
-    """The claims.md of a study."""
-    minutes = ", ".join(f"{arm} {took:g}" for arm, took in result.minutes.items())
-    seeds = ", ".join(f"{arm} {count}" for arm, count in result.seeds.items())
-    yield b.Heading("What holds of the claims about ELECTRA", level=1)
-    yield b.Paragraph(f"Models of the study `{result.study}`; minutes of pre-training: {minutes}; seeds: {seeds}.")
-    yield b.Paragraph(
-        "Intervals are 95 %, of seeds and of examples together. A claim holds or does not where its interval leaves no "
-        "other answer; otherwise it is undecided at this scale. ELECTRA is judged in each arrangement that the study "
-        "has: as in the paper, with a generator of its own, and with one encoder for both heads."
-    )
+def claims_table(result: ClaimsResult) -> b.Table:
     columns = [column for column in result.columns if any(column in claim.values for claim in result.claims)]
     rows = []
     for claim in result.claims:
         values = [_format_claim_value(claim.values.get(column)) for column in columns]
         measure = f"{claim.measure} ({claim.unit})"
         rows.append([f"{claim.number} {claim.sentence}", measure, *values, format_verdicts(claim)])
-    yield b.Table("", ["claim", "measured by", *columns, "verdict"], rows)
-    yield b.Bullets([f"**{claim.number}: {format_verdicts(claim)}.** {claim.why}" for claim in result.claims])
-    yield b.Paragraph("What the verdicts rest on, seed by seed, stands in `claims.json`; made by")
-    commands = (command for command in (result.study_command, result.command) if command)
-    yield b.Paragraph("\n".join(f"    {command}" for command in commands))
-    if result.domains:
-        yield b.Paragraph("Texts of other domains (SHA-256):")
-        yield b.Bullets([f"{domain.file} {domain.sha256}" for domain in result.domains])
+    return b.Table("", ["claim", "measured by", *columns, "verdict"], rows)
 
 
 def _format_claim_value(value: EstimateRecord | None) -> str:
@@ -131,17 +99,6 @@ def format_verdicts(claim: ClaimVerdictRecord) -> str:
     if len(set(claim.verdicts.values())) < 2:
         return claim.verdict
     return "; ".join(f"{column}: {verdict}" for column, verdict in claim.verdicts.items())
-
-
-def tell_analysis(analysis: Analysis) -> Iterator[str]:
-    controls, names = analysis.controls, ", ".join(analysis.model_names) or "Models"
-    own = [finding for finding in analysis.findings if finding.model not in controls]
-    missing = sum(skipped.model not in controls for skipped in analysis.missing)
-    controlled = sum(finding.control is not None for finding in own)
-    beside = " and each model beside its untrained twin" if controls else ""
-    yield (
-        f"{names}: {len(own)} figures, {controlled} of them beside a control{beside}; {missing} could not be measured."
-    )
 
 
 def tell_answers(analysis: Analysis) -> Iterator[str]:
@@ -168,7 +125,7 @@ def tell_answers(analysis: Analysis) -> Iterator[str]:
         yield f"{claim}, {name}{f' ({unit})' if unit and unit not in name else ''}: {'; '.join(told)}."
 
 
-def finding_blocks(artifact: Artifact) -> Iterator[b.Block]:
+def finding_blocks(artifact: Artifact) -> Iterator[b.PageBlock]:
     """Claim by claim: its question, its pictures, its figures, and what could not be measured."""
     analysis = artifact.analysis
     if analysis is None:
@@ -189,7 +146,7 @@ def finding_blocks(artifact: Artifact) -> Iterator[b.Block]:
         yield from _figures(analysis, claim)
 
 
-def _figures(analysis: Analysis, claim: str) -> Iterator[b.Block]:
+def _figures(analysis: Analysis, claim: str) -> Iterator[b.PageBlock]:
     controls = analysis.controls
     pairs = analysis.pair_with_control().get(claim, [])
     if pairs:
@@ -233,11 +190,11 @@ def _explain_figures(rows: Sequence[FindingRecord]) -> Iterator[str]:
         yield f"Note{what}{whose}: {note}."
 
 
-def _pictures(artifact: Artifact, analysis: Analysis, claim: str) -> Iterator[b.Block]:
+def _pictures(artifact: Artifact, analysis: Analysis, claim: str) -> Iterator[b.PageBlock]:
     """Those of all models together and of each; folded, those of many models and of networks before training."""
     controls, models = analysis.controls, analysis.model_names
-    pictures: dict[str, list[b.Block]] = {"": [], **{model: [] for model in models}, _BEFORE: []}
-    clouds: dict[str, list[b.Block]] = {name: [] for name in pictures}
+    pictures: dict[str, list[b.PageBlock]] = {"": [], **{model: [] for model in models}, _BEFORE: []}
+    clouds: dict[str, list[b.PageBlock]] = {name: [] for name in pictures}
 
     def place(figure: PictureRecord | PointCloud) -> str:
         model = figure.model or ""
@@ -262,7 +219,7 @@ def _pictures(artifact: Artifact, analysis: Analysis, claim: str) -> Iterator[b.
             yield from blocks
 
 
-def claim_blocks(result: ClaimsResult | None) -> Iterator[b.Block]:
+def claim_blocks(result: ClaimsResult | None) -> Iterator[b.PageBlock]:
     """The page's section: a card for each claim."""
     if result is None or not result.claims:
         return

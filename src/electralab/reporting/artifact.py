@@ -130,6 +130,14 @@ class Artifact:
         return taken, self.run.total_steps if self.run else 0
 
     @property
+    def amounts(self) -> tuple[float | None, float | None, float | None]:
+        """Tokens, FLOPs and seconds so far; None where nobody logged them."""
+        if end := self.pretrained:
+            return end.tokens, end.flops, end.seconds
+        last = self.last_records[0] if self.last_records else None
+        return (last.get("tokens"), last.get("flops"), last.get("seconds")) if last else (None, None, None)
+
+    @property
     def is_finished(self) -> bool:
         """Nothing will be added to it."""
         if self.kind == "run":

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Literal, NamedTuple
 
-from electralab.reporting.format import format_value, is_number
+from electralab.reporting.format import escape_cell, format_value, is_number
 
 TextStyle = Literal["plain", "lead", "note", "strong", "warning", "good", "bad"]
 """`lead` opens a page or a report; a `note` may be passed over."""
@@ -70,6 +70,14 @@ class Table(NamedTuple):
             [*(format_cell(cell) for cell in row), *[""] * (len(self.head) - len(row))][: len(self.head)]
             for row in self.rows
         ]
+
+    def markdown(self) -> str:
+        lines = [
+            " | ".join(map(escape_cell, self.head)),
+            "|".join("---:" if is_number else "---" for is_number in self.is_number_column()),
+            *(" | ".join(map(escape_cell, row)) for row in self.texts()),
+        ]
+        return "\n".join(f"| {line} |" if number != 1 else f"|{line}|" for number, line in enumerate(lines))
 
 
 def format_cell(cell: Cell) -> str:
@@ -155,14 +163,14 @@ class Fold(NamedTuple):
     """More than a reader takes in at once, behind its title."""
 
     title: str
-    blocks: "Sequence[Block]"
+    blocks: "Sequence[PageBlock]"
 
 
 class Group(NamedTuple):
     """Blocks that belong together."""
 
     kind: Literal["beside", "cards", "card", "charts", "clouds", "example", "claims"]
-    blocks: "Sequence[Block]"
+    blocks: "Sequence[PageBlock]"
 
 
 class ClaimCard(NamedTuple):
@@ -237,16 +245,19 @@ class Chart(NamedTuple):
 
 
 # fmt: off
-Block = (
+PageBlock = (
     Paragraph | Bullets | Heading | Table | Matrix | Code | Picture | Absent | MarkedText | Tiles | Definitions | Links
     | StepsTaken | Fold | Group | ClaimCard | Scatter | CloudFigure | Chart
 )
 # fmt: on
 
+Block = Paragraph | Bullets | Heading | Table | Matrix | Absent | MarkedText | ClaimCard
+"""What a terminal shows as well as a page."""
+
 MOST_ROWS = 12
 
 
-def long_table(title: str, head: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Block:
+def long_table(title: str, head: Sequence[str], rows: Sequence[Sequence[Cell]]) -> PageBlock:
     """Folded where it is more than a reader takes in."""
     table = Table(title, head, rows)
     return Fold(f"{title}: {len(rows)} rows", [table]) if len(rows) > MOST_ROWS else table

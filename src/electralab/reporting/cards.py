@@ -1,30 +1,28 @@
-"""Model cards and Markdown reports: README.md and report.md, filled in from what the work wrote down itself.
+"""Model cards and Markdown reports: README.md, report.md and claims.md, filled in from what the work wrote down itself.
 
-run folder, tuned run folder, export folder, study, trade-off -> README.md, report.md; Block... -> Markdown
+run folder, tuned run folder, export folder, study, trade-off, analysis, claims -> README.md, report.md, claims.md
 
 A card is a template in `page/`; what stands in it comes from records.
 """
 
-from collections.abc import Iterable, Iterator
-from functools import cache
 from pathlib import Path
-from typing import ClassVar, NamedTuple, assert_never
+from typing import ClassVar, NamedTuple
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
 from pydantic import Field
 
 from electralab.artifacts import write_file
 from electralab.records.compression import Tradeoff
 from electralab.records.export import ExportRecord
+from electralab.records.findings import Analysis, ClaimsResult
 from electralab.records.record import FileRecord
 from electralab.records.run import PretrainResults, RunFingerprint
 from electralab.records.study import StudyResults
 from electralab.records.tuned import TunedResults, TunedRun, read_rows
-from electralab.reporting import blocks as b
-from electralab.reporting.format import read_asset, read_texts
+from electralab.reporting.analysis_page import claims_table, finding_tables, format_verdicts
+from electralab.reporting.format import escape_cell, read_texts, render_text
 from electralab.reporting.plots import plot_study, plot_tradeoff
 from electralab.reporting.run_pages import tuned_score_table
-from electralab.reporting.study_page import study_readme, study_report, tradeoff_report
+from electralab.reporting.study_page import compute_tables, explain_tradeoff, tradeoff_table, tuning_table
 
 README = "README.md"
 
@@ -61,21 +59,6 @@ class ScoreLine(NamedTuple):
     baseline: str
     meaning: str
     """What the baseline is."""
-
-
-@cache
-def _templates() -> Environment:
-    # Markdown is no HTML: cells are escaped where a name could leave them.
-    environment = Environment(
-        loader=FunctionLoader(read_asset),
-        autoescape=False,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {"cell": escape_cell, "thousands": lambda number: f"{number:,}"}
-    return environment
 
 
 def describe_scores(results: PretrainResults) -> list[ScoreLine]:
@@ -121,8 +104,8 @@ def write_run_card(run_dir: Path) -> None:
 def render_run_card(name: str, run: RunFingerprint, results: PretrainResults, networks: dict[str, str]) -> str:
     """`networks`: for each folder of the export the class of transformers that loads it, or ""."""
     objective = run.objective
-    card = _templates().get_template("card_run.md")
-    return card.render(
+    return render_text(
+        "card_run.md",
         name=name,
         run=run,
         settings=run.settings,
@@ -166,8 +149,8 @@ def render_tuned_card(
     notes += map(escape_cell, results.notes)
     if len(results.seeds) > 1:
         notes.append("the best of several seeds, chosen by its dev scores, is flattered by them: compare medians")
-    card = _templates().get_template("card_tuned.md")
-    return card.render(
+    return render_text(
+        "card_tuned.md",
         name=name,
         run=run,
         settings=run.settings,
@@ -176,7 +159,7 @@ def render_tuned_card(
         # The one output of a regression has a name in config.json too, which says nothing.
         labels=[] if config.problem_type == "regression" else list(config.id2label.values()),
         report=results.class_report,
-        scores=render_table(tuned_score_table(results, in_points=False)),
+        scores=tuned_score_table(results, in_points=False).markdown(),
         notes=notes,
         example=example,
     )
@@ -189,8 +172,8 @@ def write_export_card(folder: Path, license_name: str) -> None:
 
 
 def render_export_card(export: ExportRecord, config: CardConfig, license_name: str) -> str:
-    card = _templates().get_template("card_export.md")
-    return card.render(
+    return render_text(
+        "card_export.md",
         export=export,
         config=config,
         license=license_name,
@@ -205,71 +188,33 @@ def render_export_card(export: ExportRecord, config: CardConfig, license_name: s
 def write_study_report(out: Path, study: StudyResults) -> None:
     """report.md, README.md and the picture of a study."""
     plot_study(out, study)
-    write_file(out / README, render_markdown(study_readme(study)))
-    write_file(out / "report.md", render_markdown(study_report(study)))
+    tables = compute_tables(study) | {"tuning": tuning_table(study)}
+    facts = {
+        "has_curves": any(points for lines in study.curves.values() for points in lines.values()),
+        "is_mixed": len({study.scores.get(name) for name in study.averaged_scores}) > 1,
+    }
+    write_file(out / README, render_text("study_readme.md", study=study))
+    write_file(out / "report.md", render_text("study_report.md", study=study, tables=tables, **facts))
 
 
 def write_tradeoff_report(out: Path, tradeoff: Tradeoff) -> None:
     """report.md and the picture of a trade-off."""
     plot_tradeoff(out, tradeoff)
-    write_file(out / "report.md", render_markdown(tradeoff_report(tradeoff)))
+    table, meaning = tradeoff_table(tradeoff), explain_tradeoff(tradeoff)
+    write_file(out / "report.md", render_text("tradeoff_report.md", tradeoff=tradeoff, table=table, meaning=meaning))
 
 
-def render_markdown(blocks: Iterable[b.Block]) -> str:
-    """One blank line between blocks, and a line end behind the last."""
-    return "\n\n".join(text for block in blocks for text in _render(block) if text) + "\n"
+def render_analysis_report(analysis: Analysis) -> str:
+    """README.md of an analysis."""
+    pairs = analysis.pair_with_control()
+    # Of several figures of one name the last explains it.
+    findings = {claim: {row.name: row for row, _ in rows}.values() for claim, rows in pairs.items()}
+    tables = finding_tables(analysis)
+    return render_text("analysis_report.md", analysis=analysis, tables=tables, findings=findings)
 
 
-def _render(block: b.Block) -> Iterator[str]:
-    match block:
-        case b.Paragraph(text=text, style=style):
-            yield f"**{text}**" if style == "strong" else text
-        case b.Bullets(items=items):
-            yield "\n".join(f"- {item}" for item in items)
-        case b.Heading(text=text, level=level):
-            yield f"{'#' * level} {text}"
-        case b.Table(title=title):
-            yield title and f"{title}:"
-            yield render_table(block)
-        case b.Matrix(title=title, names=names, counts=counts):
-            # Its corner says how to read it, and its title says the same at length.
-            rows = [[name, *map(str, row)] for name, row in zip(names, counts, strict=True)]
-            yield render_table(b.Table("", ["true, predicted as", *names], rows))
-        case b.Code(text=text, language=language):
-            yield f"```{language}\n{text}\n```"
-        case b.Picture(title=title, address=address, meaning=meaning):
-            yield f"![{title}]({address})"
-            yield meaning
-        case b.Absent(what=what, needed=needed):
-            yield f"**{what}.** {needed}"
-        case b.MarkedText(text=text):
-            yield text
-        case b.Tiles(tiles=tiles):
-            yield "\n".join(f"- {tile.name}: {tile.value}{f' ({tile.beside})' * bool(tile.beside)}" for tile in tiles)
-        case b.Definitions(words=words):
-            yield "\n".join(f"- *{word}*: {text}" for word, text in words.items())
-        case b.Fold(blocks=inner) | b.Group(blocks=inner):
-            for part in inner:
-                yield from _render(part)
-        case b.ClaimCard():
-            yield f"**{block.number}: {block.verdict}.** {block.sentence}"
-            yield "\n".join(f"- {note}" for note in block.notes)
-        case b.Chart() | b.Scatter() | b.CloudFigure() | b.Links() | b.StepsTaken():
-            # What moves, or is drawn, has a picture of its own in a folder of Markdown.
-            pass
-        case _:
-            assert_never(block)
-
-
-def render_table(table: b.Table) -> str:
-    lines = [
-        " | ".join(map(escape_cell, table.head)),
-        "|".join("---:" if is_number else "---" for is_number in table.is_number_column()),
-        *(" | ".join(map(escape_cell, row)) for row in table.texts()),
-    ]
-    return "\n".join(f"| {line} |" if number != 1 else f"|{line}|" for number, line in enumerate(lines))
-
-
-def escape_cell(text: str) -> str:
-    """A bar would end the cell, also behind a backslash, and a line break the row."""
-    return " ".join(text.replace("|", "&#124;").split())
+def render_claims_report(claims: ClaimsResult) -> str:
+    """claims.md of a study."""
+    verdicts = {claim.number: format_verdicts(claim) for claim in claims.claims}
+    table = claims_table(claims)
+    return render_text("claims_report.md", claims=claims, table=table, verdicts=verdicts)

@@ -3,26 +3,28 @@
 Artifact... -> Chart...
 """
 
+import tomllib
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from electralab.records.record import Record
 from electralab.records.run import StepRecord
 from electralab.reporting.artifact import Artifact, Topic, explain_unlike
 from electralab.reporting.blocks import Chart, Line, ReferenceLine
 from electralab.reporting.charts import AXES
-from electralab.reporting.format import format_key, is_number
+from electralab.reporting.format import format_key, is_number, read_asset
 from electralab.reporting.run_pages import baseline_scores
 
 # More points than a chart has pixels only make the page heavy.
 _MOST_POINTS = 800
 
 
-class ChartSpec(NamedTuple):
-    """Figures of one chart: the same question asked of different objectives, or of parts of one."""
+class ChartSpec(Record):
+    """Figures of one chart: the same question asked of different objectives, or of parts of one (charts.toml)."""
 
     name: str
     title: str
-    unit: str
+    unit: str = ""
     section: Literal["learning", "balance", "pace"]
     keys: tuple[str, ...]
     names: tuple[str, ...] = ()
@@ -33,38 +35,7 @@ class ChartSpec(NamedTuple):
     scale: float = 1.0
 
 
-# fmt: off
-_GUESSERS = ("generator", "model", "model", "model")
-_CONFIDENCE = ("unsure", "middling", "sure")
-CHARTS = (
-    ChartSpec("guessing-loss", "Loss of guesses", "nats", "learning",
-              ("generator_loss", "masked_loss", "permuted_loss", "next_loss"), _GUESSERS),
-    ChartSpec("guessing-accuracy", "Guesses that are right", "share", "learning",
-              ("generator_accuracy", "masked_accuracy", "permuted_accuracy", "next_accuracy"), _GUESSERS),
-    ChartSpec("judging-loss", "Loss of verdicts", "nats", "learning", ("discriminator_loss",)),
-    ChartSpec("loss", "Loss as trained", "nats, weighted", "learning", ("loss",)),
-    ChartSpec("auc", "Verdicts: AUC", "0.5 is chance", "balance", ("auc",),
-              note="How often a replaced token looks more suspicious than an original one."),
-    ChartSpec("recall", "Replaced tokens found", "share", "balance", ("recall",),
-              note="A token counts as found at p > 0.5."),
-    ChartSpec("precision", "Right when calling replaced", "share", "balance", ("precision",)),
-    ChartSpec("entropy", "How unsure the guesses are", "nats of entropy", "balance",
-              ("generator_entropy", "masked_entropy", "permuted_entropy", "next_entropy"), _GUESSERS),
-    ChartSpec("replaced", "Tokens replaced, and called so", "share", "balance",
-              ("replaced_share", "called_replaced"), ("are replaced", "called replaced")),
-    ChartSpec("auc-by-confidence", "AUC by the generator's confidence", "0.5 is chance", "balance",
-              ("heldout_auc_unsure", "heldout_auc_middling", "heldout_auc_sure"), _CONFIDENCE,
-              note="A guess that the generator was sure of is hard to tell from the original."),
-    ChartSpec("recall-by-confidence", "Found, by the generator's confidence", "share", "balance",
-              ("heldout_recall_unsure", "heldout_recall_middling", "heldout_recall_sure"), _CONFIDENCE),
-    ChartSpec("gradients", "Gradient norms", "before clipping", "balance",
-              ("gradient_norm", "generator_gradient_norm", "discriminator_gradient_norm"),
-              ("all", "generator", "discriminator")),
-    ChartSpec("speed", "Throughput", "tokens per second", "pace", ("tokens_per_second",)),
-    ChartSpec("rate", "Learning rate", "", "pace", ("learning_rate",), is_exact=True),
-    ChartSpec("skipped", "Skipped steps", "so far", "pace", ("skipped_steps",), is_exact=True),
-)
-# fmt: on
+CHARTS = [ChartSpec.model_validate(chart) for chart in tomllib.loads(read_asset("charts.toml"))["charts"]]
 _TOPICS: dict[Topic, tuple[str, ...]] = {
     "guesses": ("guessing-loss", "guessing-accuracy", "entropy"),
     "verdicts": ("judging-loss", "auc", "recall", "precision", "auc-by-confidence", "recall-by-confidence"),
@@ -97,10 +68,10 @@ def plot_logs(artifacts: Sequence[Artifact], axis: str = "step") -> list[Chart]:
         if key not in _KNOWN:
             title = f"{format_key(key)[:1].upper()}{format_key(key)[1:]}"
             section: Literal["learning", "balance"] = "balance" if key.endswith("gradient_norm") else "learning"
-            spec = ChartSpec(f"key-{key}", title, "", section, (key,))
+            spec = ChartSpec(name=f"key-{key}", title=title, section=section, keys=(key,))
             # Scores of a dev set are in points, as its table has them.
             is_score = key.startswith("dev_") and not key.endswith(("loss", "threshold"))
-            others.append(spec._replace(unit="points", scale=100.0) if is_score else spec)
+            others.append(spec.model_copy(update={"unit": "points", "scale": 100.0}) if is_score else spec)
     charts = [_plot(spec, logs, axis) for spec in (*CHARTS, *others)]
     # Steps are hardly ever skipped.
     shown = [chart for chart in charts if chart.lines and not (chart.name == "skipped" and chart.is_zero)]

@@ -1,16 +1,23 @@
-"""Numbers and names as people say them, and the sentences that pages and cards have in `page/`.
+"""Numbers and names as people say them, and the sentences and reports that records have in `page/`.
 
-number -> words
+number -> words; record -> sentence..., Markdown
+
+A template says what is said of a record. Here is how its numbers are written: `format_count` is the filter `count`.
 """
 
 import math
+import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import TypeGuard
 
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+
 from electralab.records.record import Record
+from electralab.records.study import SharedBudget
+from electralab.records.tuned import choose_split
 
 _LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 _WORDS = {"auc": "AUC", "mcc": "MCC", "f1": "F1", "spearman": "Spearman", "pearson": "Pearson"}
@@ -148,11 +155,12 @@ def format_metric(metric: str) -> str:
     return _METRICS.get(metric, format_key(metric))
 
 
-def format_score_name(score: str, metric: str | None) -> str:
+def format_score_name(score: str, metrics: Mapping[str, str]) -> str:
     """
-    >>> format_score_name("cola", "mcc")
+    >>> format_score_name("cola", {"cola": "mcc"})
     'cola (MCC)'
     """
+    metric = metrics.get(score)
     return f"{score} ({format_key(metric)})" if metric and metric != score else score
 
 
@@ -180,3 +188,51 @@ def format_time(minutes: float) -> str:
 def format_effort(minutes: float, memory_mb: float) -> str:
     """Time and memory that training takes."""
     return f"{format_time(minutes)}, {format_bytes(memory_mb * 2**20)} of memory"
+
+
+def format_budget(budget: SharedBudget) -> str:
+    return f"{format_flops(budget.amount)} {'FLOPs' if budget.kind == 'flops' else budget.kind}"
+
+
+def format_share(value: object) -> str:
+    """A percentage, also of what could not be measured."""
+    return format_percent(value) if is_number(value) else "n/a"
+
+
+def escape_cell(text: str) -> str:
+    """A bar would end a cell of Markdown, also behind a backslash, and a line break its row."""
+    return " ".join(text.replace("|", "&#124;").split())
+
+
+@cache
+def _templates() -> Environment:
+    # Markdown is no HTML: cells are escaped where a name could leave them.
+    environment = Environment(
+        loader=FunctionLoader(read_asset),
+        autoescape=False,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    named = {name.removeprefix("format_"): value for name, value in globals().items() if name.startswith("format_")}
+    environment.filters |= named | {"cell": escape_cell, "split": choose_split}
+    return environment
+
+
+def render_text(template: str, /, **values: object) -> str:
+    """A card or report in Markdown: one blank line between its parts, and a line end behind the last."""
+    return re.sub(r"\n{3,}", "\n\n", _templates().get_template(template).render(**values)).strip("\n") + "\n"
+
+
+@cache
+def _sentences() -> object:
+    # A name with a line break in it must not become two sentences.
+    environment = _templates().overlay(finalize=lambda value: str(value).replace("\n", " "))
+    return environment.get_template("sentences.txt").module
+
+
+def tell(subject: object, name: str = "", **beside: object) -> list[str]:
+    """What is said of a record, by its class, or under another name; `beside` is what else a sentence speaks of."""
+    text: str = getattr(_sentences(), name or type(subject).__name__)(subject, **beside)
+    return [line for line in text.split("\n") if line.strip()]

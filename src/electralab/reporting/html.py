@@ -17,7 +17,17 @@ from typing import NamedTuple
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from electralab.reporting.blocks import Best, Block, Chart, CloudFigure, Fold, Group, MarkedText, TokenSpan, format_cell
+from electralab.reporting.blocks import (
+    Best,
+    Chart,
+    CloudFigure,
+    Fold,
+    Group,
+    MarkedText,
+    PageBlock,
+    TokenSpan,
+    format_cell,
+)
 from electralab.reporting.charts import AXES, has_dots, render_chart, render_intervals, render_scatter
 from electralab.reporting.format import format_percent, read_asset
 
@@ -27,7 +37,7 @@ class Section(NamedTuple):
 
     name: str
     title: str
-    blocks: Sequence[Block]
+    blocks: Sequence[PageBlock]
     link: str = ""
     """What the navigation calls it, if not by its title."""
     is_folded: bool = False
@@ -57,7 +67,7 @@ def _environment() -> Environment:
     return environment
 
 
-def render_blocks(blocks: Sequence[Block]) -> Markup:
+def render_blocks(blocks: Sequence[PageBlock]) -> Markup:
     markup = _environment().get_template("blocks.html").module
     return Markup("").join(getattr(markup, type(block).__name__)(block) for block in blocks)
 

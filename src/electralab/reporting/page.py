@@ -14,13 +14,14 @@ from electralab.artifacts import write_file
 from electralab.errors import Stopped, TrainingDiverged, WorkerFailed
 from electralab.events import Event, Note, R, Result
 from electralab.records.kinds import find_kind
-from electralab.records.record import Record
+from electralab.records.record import PlanRecord, Record
 from electralab.records.run import ExampleRow
+from electralab.records.study import StudyResults
 from electralab.reporting import artifact as reading
 from electralab.reporting import blocks as b
 from electralab.reporting import format as fmt
 from electralab.reporting import run_pages, study_page
-from electralab.reporting.analysis_page import claim_blocks, finding_blocks, tell_analysis, tell_answers
+from electralab.reporting.analysis_page import claim_blocks, finding_blocks, tell_answers
 from electralab.reporting.artifact import Artifact, ReportKind, find_report_kind, name_artifacts, read_artifact
 from electralab.reporting.curves import plot_logs
 from electralab.reporting.html import Section, describe_data, render_blocks, render_page, render_section
@@ -28,7 +29,7 @@ from electralab.reporting.html import Section, describe_data, render_blocks, ren
 PAGE = "report.html"
 Advice = Callable[[Artifact], Sequence[str]]
 """What is out of balance in a run, and what to do about it."""
-Blocks = Iterable[b.Block]
+Blocks = Iterable[b.PageBlock]
 
 _CHART_SECTIONS: dict[Literal["study", "learning", "balance", "pace"], tuple[str, str]] = {
     "study": ("scores-over-compute", "Scores over compute"),
@@ -41,23 +42,14 @@ _LIVE_SECTIONS = ("summary", "warnings", "scores", "mistakes", "examples", "comp
 _COMPARED: tuple[ReportKind, ...] = ("run", "fine-tuning run", "GLUE run")
 # Pictures of curves that the page draws itself.
 _REDRAWN: dict[ReportKind, str] = {"study": "curves", "fine-tuning run": "learning-curve"}
-# For each kind: its sentences, and its scores.
-_KINDS: dict[ReportKind, tuple[Callable[[Artifact], Iterable[str]], Callable[[Artifact], Blocks]]] = {
-    "run": (run_pages.tell_run, run_pages.heldout_table),
-    "fine-tuning run": (run_pages.tell_tuned, run_pages.tuned_scores),
-    "GLUE run": (
-        lambda each: study_page.tell_glue(each.glue) if each.glue else (),
-        lambda each: study_page.glue_blocks(each.glue) if each.glue else (),
-    ),
-    "study": (
-        lambda each: study_page.tell_study(each.study) if each.study else (),
-        lambda each: study_page.study_scores(each.study),
-    ),
-    "trade-off": (
-        lambda each: study_page.tell_tradeoff(each.tradeoff) if each.tradeoff else (),
-        lambda each: study_page.tradeoff_blocks(each.tradeoff),
-    ),
-    "analysis": (lambda each: tell_analysis(each.analysis) if each.analysis else (), lambda _: ()),
+# For each kind: its scores.
+_SCORES: dict[ReportKind, Callable[[Artifact], Blocks]] = {
+    "run": run_pages.heldout_table,
+    "fine-tuning run": run_pages.tuned_scores,
+    "GLUE run": lambda each: study_page.glue_blocks(each.glue) if each.glue else (),
+    "study": lambda each: study_page.study_scores(each.study),
+    "trade-off": lambda each: study_page.tradeoff_blocks(each.tradeoff),
+    "analysis": lambda _: (),
 }
 
 
@@ -76,7 +68,7 @@ class ReportWritten(Record):
     warnings: tuple[str, ...]
 
 
-class ReportPlan(Record):
+class ReportPlan(PlanRecord):
     """`report --dry-run`."""
 
     subjects: dict[str, str]
@@ -181,7 +173,7 @@ def compose_sections(artifacts: Sequence[Artifact], advise: Advice) -> list[Sect
     several, charts = len(artifacts) > 1, _plot(artifacts)
     is_shown_early = not several and bool(artifacts[0].examples)
     examples = Section("examples", "Hidden, guessed, judged", [*run_pages.example_blocks(artifacts)], "Examples")
-    mistakes: list[b.Block] = []
+    mistakes: list[b.PageBlock] = []
     for artifact in artifacts:
         blocks = list(run_pages.mistake_blocks(artifact))
         mistakes += [b.Heading(artifact.name), *blocks] if blocks and several else blocks
@@ -229,12 +221,20 @@ def _group(artifacts: Sequence[Artifact]) -> list[list[Artifact]]:
 
 def summarise(artifact: Artifact) -> list[str]:
     """What it is and how good it became, in sentences."""
-    return list(_KINDS[artifact.kind][0](artifact))
+    match artifact:
+        case Artifact(kind="run"):
+            return fmt.tell(artifact, "run", objective=fmt.read_texts().objectives.get(artifact.objective))
+        case Artifact(kind="fine-tuning run", tuned=results):
+            return fmt.tell(artifact, "tuned", trivial=run_pages.constant_score(results) if results else None)
+        case Artifact(study=StudyResults() as study):
+            return study_page.tell_study(study)
+    named = {"glue": artifact.glue, "tradeoff": artifact.tradeoff, "analysis": artifact.analysis}
+    return next((fmt.tell(record, name) for name, record in named.items() if record), [])
 
 
-def _summary(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
+def _summary(artifacts: Sequence[Artifact]) -> Iterator[b.PageBlock]:
     """Of one its few numbers and its sentences; of several who is ahead, then the sentences of each on a card."""
-    cards: list[list[b.Block]] = []
+    cards: list[list[b.PageBlock]] = []
     for artifact in artifacts:
         cards.append([b.Paragraph(text, "lead") for text in summarise(artifact)])
         if artifact.kind == "analysis" and artifact.analysis:
@@ -266,7 +266,7 @@ def _warnings(artifacts: Sequence[Artifact], advise: Advice) -> Iterator[str]:
         yield from (f"{artifact.name}: {text}" for text in texts)
 
 
-def _differences(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
+def _differences(artifacts: Sequence[Artifact]) -> Iterator[b.PageBlock]:
     """Settings of artifacts of one kind, and of a study's arms."""
     tables: dict[str, Mapping[str, Mapping[str, JsonValue]]] = {}
     for artifact in artifacts:
@@ -300,14 +300,14 @@ def _differences(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
         yield b.long_table(title, ["setting", *compared], rows) if rows else same
 
 
-def _scores(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
+def _scores(artifacts: Sequence[Artifact]) -> Iterator[b.PageBlock]:
     """Of several of one kind side by side; of others each its own, under its name."""
     for group in _group(artifacts):
         if len(group) > 1 and group[0].kind in _COMPARED:
             yield from _compare_scores(group)
             continue
         for artifact in group:
-            blocks = [*_KINDS[artifact.kind][1](artifact)]
+            blocks = [*_SCORES[artifact.kind](artifact)]
             for name, result in artifact.evaluations.items():
                 blocks += study_page.evaluation_blocks(name, result)
             if blocks and len(artifacts) > 1:
@@ -337,7 +337,7 @@ def find_scores(artifact: Artifact) -> dict[str, float]:
     return scores
 
 
-def _compare_scores(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
+def _compare_scores(artifacts: Sequence[Artifact]) -> Iterator[b.PageBlock]:
     """One table of the last scores of all."""
     scores = [find_scores(artifact) for artifact in artifacts]
     if not any(scores):
@@ -371,7 +371,7 @@ def _chart_sections(charts: Sequence[b.Chart], artifacts: Sequence[Artifact]) ->
         mine = [chart for chart in charts if chart.section == part]
         zeros = [chart for chart in mine if chart.is_zero]
         moving = [chart for chart in mine if not chart.is_zero]
-        blocks: list[b.Block] = [b.Group("charts", moving)] if moving else []
+        blocks: list[b.PageBlock] = [b.Group("charts", moving)] if moving else []
         if zeros:
             blocks.append(b.Fold(f"Always 0: {', '.join(chart.title for chart in zeros)}", [b.Group("charts", zeros)]))
         yield Section(name, "Inside training" if part == "balance" and not is_pair else title, blocks)
@@ -380,7 +380,7 @@ def _chart_sections(charts: Sequence[b.Chart], artifacts: Sequence[Artifact]) ->
         yield Section("learning", "Learning", [b.Absent("No curves", reason)])
 
 
-def _pictures(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
+def _pictures(artifacts: Sequence[Artifact]) -> Iterator[b.PageBlock]:
     """All that say more than the page, and do not stand with the findings they belong to."""
     for artifact in artifacts:
         drawings = artifact.analysis.drawings if artifact.analysis else ()
@@ -390,7 +390,7 @@ def _pictures(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
                 yield b.Picture(fmt.format_key(name).replace("-", " "), address)
 
 
-def _compute(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
+def _compute(artifacts: Sequence[Artifact]) -> Iterator[b.PageBlock]:
     """Of all seeds together."""
     formats: dict[str, tuple[str, Callable[[float], str]]] = {
         "tokens": ("tokens", fmt.format_count),
@@ -419,7 +419,7 @@ def _compute(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
         yield _side_by_side("What it took", artifacts, columns)
 
 
-def _environment(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
+def _environment(artifacts: Sequence[Artifact]) -> Iterator[b.PageBlock]:
     columns: list[dict[str, object]] = []
     for artifact in artifacts:
         column: dict[str, object] = {}
@@ -438,7 +438,7 @@ def _environment(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
         yield _side_by_side("Environment", artifacts, columns)
 
 
-def _settings(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
+def _settings(artifacts: Sequence[Artifact]) -> Iterator[b.PageBlock]:
     for artifact in artifacts:
         if rows := [(key, fmt.format_value(value)) for key, value in reading.flatten(artifact.settings)]:
             yield b.Table(f"Settings of {artifact.name}", ["setting", "value"], rows)

@@ -21,10 +21,8 @@ from electralab.reporting.format import format_percent, format_points
 
 # By the first word of the names of scores.
 _GUESSERS = {
-    "generator": ("The generator restores", "hidden tokens", "guesses right"),
-    "masked": ("The model restores", "hidden tokens", "guesses right"),
-    "permuted": ("The model restores", "hidden tokens", "guesses right"),
-    "next": ("The model foresees", "next tokens", "next tokens right"),
+    **dict.fromkeys(("generator", "masked", "permuted"), "guesses right"),
+    "next": "next tokens right",
 }
 BASELINE_NAMES = {"commonest": "commonest answer", "linear": "linear model"}
 _ROWS_COMPARED = 2
@@ -37,80 +35,24 @@ _MOST_POINTS = 400
 _NO_ANSWER = "no\N{NO-BREAK SPACE}answer"
 
 
-def _amounts(artifact: Artifact) -> tuple[float | None, float | None, float | None]:
-    """Tokens, FLOPs and seconds so far; None where nobody logged them."""
-    if end := artifact.pretrained:
-        return end.tokens, end.flops, end.seconds
-    last = artifact.last_records[0] if artifact.last_records else None
-    return (last.get("tokens"), last.get("flops"), last.get("seconds")) if last else (None, None, None)
-
-
 def run_tiles(artifact: Artifact) -> Iterator[b.Tile]:
     scores, baselines = artifact.heldout_scores, artifact.baselines
     if "auc" in scores:
         yield b.Tile("replacements told apart", format_percent(scores["auc"]), "AUC; chance 50 %")
-    for who, (_, _, name) in _GUESSERS.items():
+    for who, name in _GUESSERS.items():
         if (key := f"{who}_accuracy") in scores:
             beside = f"trivial {format_percent(baselines[key])}" if key in baselines else ""
             yield b.Tile(name, format_percent(scores[key]), beside)
     taken, total = artifact.steps
     yield b.Tile("steps", f"{taken:,}", f"of {total:,}" if total > taken else "finished" if total else "")
-    tokens, flops, seconds = _amounts(artifact)
+    tokens, flops, seconds = artifact.amounts
     if tokens is not None:
         yield b.Tile("tokens", fmt.format_count(tokens), f"{fmt.format_flops(flops or 0)} FLOPs")
     if seconds:
         yield b.Tile("time", fmt.format_seconds(seconds), f"{fmt.format_count((tokens or 0) / seconds)} tokens/s")
 
 
-def tell_run(artifact: Artifact) -> Iterator[str]:
-    if artifact.pretrained and artifact.pretrained.verdict:
-        yield f"Verdict: {artifact.pretrained.verdict.text}."
-    objective, size, backbone = artifact.objective, artifact.setting("size"), artifact.setting("model.backbone")
-    what, how = f"a model with the objective {objective}" if objective else "a model", ""
-    if known := fmt.read_texts().objectives.get(objective):
-        what, how = known.what, known.learned
-    what += (f" of size {size}" if size else "") + (f" on the {backbone} backbone" if backbone else "")
-    yield f"{artifact.name} is {what}{how and f': {how}'}."
-    taken, total = artifact.steps
-    tokens, flops, seconds = _amounts(artifact)
-    text = f"It was trained for {taken:,} steps"
-    if total and taken < total:
-        text = f"It is at step {taken:,} of {total:,} ({format_percent(taken / total)})"
-    if tokens is not None:
-        text += f" on {fmt.format_count(tokens)} tokens" + (f" of {artifact.data_path}" if artifact.data_path else "")
-    text += "" if seconds is None else f" in {fmt.format_seconds(seconds)}"
-    text += "" if flops is None else f", {fmt.format_flops(flops)} FLOPs"
-    yield f"{text}."
-    scores, baselines = artifact.heldout_scores, artifact.baselines
-    for who, (does, what, _) in _GUESSERS.items():
-        accuracy, trivial = scores.get(f"{who}_accuracy"), baselines.get(f"{who}_accuracy")
-        if accuracy is None:
-            continue
-        text = f"{does} {format_percent(accuracy)} of the {what} of text it has not seen"
-        if trivial is not None:
-            text += f"; always saying the most frequent one gets {format_percent(trivial)}"
-            text += "" if accuracy > trivial else ", which is no worse"
-        loss, frequency = scores.get(f"{who}_loss"), baselines.get(f"{who}_loss")
-        if loss is not None and frequency is not None:
-            better = "better" if loss < frequency else "no better"
-            text += f". Its loss there is {loss:.2f} nats, {better} than {frequency:.2f} of knowing only how frequent "
-            text += "tokens are"
-        yield f"{text}."
-    if "auc" in scores:
-        other_token = "noise" if objective == "electric" else "a replaced token"
-        text = f"The discriminator ranks {other_token} above an original token {format_percent(scores['auc'])} of the "
-        text += "time (chance: 50.0 %)"
-        if "recall" in scores and "called_replaced" in scores:
-            text += f"; it finds {format_percent(scores['recall'])} of the replaced tokens, where as many calls at "
-            text += f"random would find {format_percent(scores['called_replaced'])}"
-        loss, trivial = scores.get("discriminator_loss"), baselines.get("discriminator_loss")
-        if loss is not None and trivial is not None:
-            better = "better" if loss < trivial else "no better"
-            text += f". Its loss is {loss:.3f}, {better} than {trivial:.3f} of knowing only their share"
-        yield f"{text}."
-
-
-def heldout_table(artifact: Artifact) -> Iterator[b.Block]:
+def heldout_table(artifact: Artifact) -> Iterator[b.PageBlock]:
     scores = artifact.heldout_scores
     if not scores:
         if artifact.logs:
@@ -125,7 +67,7 @@ def heldout_table(artifact: Artifact) -> Iterator[b.Block]:
     yield b.Table("On rows that training does not see", ["score", "model", "trivial baseline"], rows)
 
 
-def example_blocks(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
+def example_blocks(artifacts: Sequence[Artifact]) -> Iterator[b.PageBlock]:
     """Of several runs the first rows of each, under its name; where none has any, why, each reason once."""
     if len(artifacts) == 1:
         yield from _run_examples(artifacts[0], len(artifacts[0].examples))
@@ -138,7 +80,7 @@ def example_blocks(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
                 yield from blocks
 
 
-def _run_examples(artifact: Artifact, most: int) -> Iterator[b.Block]:
+def _run_examples(artifact: Artifact, most: int) -> Iterator[b.PageBlock]:
     scores, rows = artifact.heldout_scores, artifact.examples[:most]
     if artifact.kind != "run" or not (scores or rows):
         return
@@ -169,7 +111,7 @@ def _run_examples(artifact: Artifact, most: int) -> Iterator[b.Block]:
         yield b.Fold(f"{len(rest)} more", rest)
 
 
-def _example(row: ExampleRow) -> Iterator[b.Block]:
+def _example(row: ExampleRow) -> Iterator[b.PageBlock]:
     """The row as it was, as it was read by the discriminator or guessed by the model, counts, and the guesses."""
     count = len(row.pieces)
     guesses = [[(f"{'##' * guess.continues_word}{guess.text}", guess.p) for guess in each] for each in row.guesses]
@@ -217,7 +159,7 @@ def majority_share(results: TunedResults) -> float | None:
     return max(supports) / sum(supports) if report.confusion and sum(supports) else None
 
 
-def _constant_score(results: TunedResults) -> float | None:
+def constant_score(results: TunedResults) -> float | None:
     """What always answering the most frequent class gets, where no baseline says it."""
     is_known = results.metric != "accuracy" or results.baselines is not None
     return None if is_known else majority_share(results)
@@ -233,33 +175,9 @@ def tuned_tiles(results: TunedResults) -> Iterator[b.Tile]:
         if name == split:
             for baseline, score in baseline_scores(results, split, metric).items():
                 yield b.Tile(baseline, format_points(score), "a baseline")
-    if (trivial := _constant_score(results)) is not None:
+    if (trivial := constant_score(results)) is not None:
         yield b.Tile("most frequent class", format_points(trivial), "what a constant answer gets")
     yield b.Tile("time", fmt.format_seconds(results.seconds), "all seeds" if len(results.seeds) > 1 else "of tuning")
-
-
-def tell_tuned(artifact: Artifact) -> Iterator[str]:
-    results, seeds = artifact.tuned, len(artifact.logs)
-    task = results.task if results else artifact.tuned_run.task if artifact.tuned_run else "a task"
-    trained = results.data.get("train") if results else None
-    often = "once" if seeds == 1 else f"{seeds} times, each with another seed"
-    examples = f" on {trained.examples:,} examples" if trained else ""
-    yield f"A pre-trained model was fine-tuned for the task {task}{examples}, {often}."
-    if results is None:
-        return
-    metric, split = results.metric, choose_split(results.spread)
-    if spread := results.spread.get(split, {}).get(metric):
-        text = f"{'Median' if spread.n > 1 else 'The'} {fmt.format_metric(metric)} on the {split} set is "
-        text += format_points(spread.median)
-        if spread.n > 1:
-            text += f" over {spread.n} seeds (standard deviation {format_points(spread.sd)})"
-        dev = results.spread.get("dev", {}).get(metric)
-        yield f"{text}; on the dev set {format_points(dev.median)}." if dev and split != "dev" else f"{text}."
-    for note in results.notes:
-        yield f"{note[:1].upper()}{note[1:]}."
-    if (trivial := _constant_score(results)) is not None:
-        yield f"Always answering the most frequent class would be right {format_percent(trivial)} of the time."
-    yield f"It took {fmt.format_seconds(results.seconds)} in all, {results.steps:,} steps a seed."
 
 
 def tuned_score_table(results: TunedResults, *, in_points: bool) -> b.Table:
@@ -293,7 +211,7 @@ def tuned_score_table(results: TunedResults, *, in_points: bool) -> b.Table:
     return b.Table(title, ["", first, *names, *spread_head, *(["ensemble"] if results.ensemble else [])], rows)
 
 
-def tuned_scores(artifact: Artifact) -> Iterator[b.Block]:
+def tuned_scores(artifact: Artifact) -> Iterator[b.PageBlock]:
     """Scores beside baselines, then which classes were taken for which."""
     results = artifact.tuned
     if results is None:
@@ -383,7 +301,7 @@ def _probability(row: PredictionRow) -> float | None:
     return row.probabilities.get(str(row.prediction)) if isinstance(row.probabilities, dict) else None
 
 
-def mistake_blocks(artifact: Artifact) -> Iterator[b.Block]:
+def mistake_blocks(artifact: Artifact) -> Iterator[b.PageBlock]:
     if artifact.tuned is None:
         return
     split = choose_split(artifact.tuned.spread)

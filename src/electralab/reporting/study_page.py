@@ -1,6 +1,6 @@
 """Tables of many runs: a study, GLUE, the variants of a compressed model, the scores of an evaluation.
 
-record -> sentence..., Block...
+record -> Block...
 
 The same blocks are printed by the shell, written as report.md and shown on the page.
 """
@@ -15,15 +15,8 @@ from electralab.reporting import blocks as b
 from electralab.reporting import format as fmt
 from electralab.reporting.charts import AXES
 
-_MOST_SIGNIFICANT = 4
 
-
-def _budget(study: StudyResults) -> str:
-    kind = "FLOPs" if study.budget.kind == "flops" else study.budget.kind
-    return f"{fmt.format_flops(study.budget.amount)} {kind}"
-
-
-def _find_leader(study: StudyResults) -> tuple[ArmRow, float, Comparison | None] | None:
+def find_leader(study: StudyResults) -> tuple[ArmRow, float, Comparison | None] | None:
     """The arm of the best average or headline, that number, and its test against the baseline's."""
     rows = [(row, score.mean) for row in study.table if (score := row.scores.get(study.summary)) is not None]
     if not rows:
@@ -34,89 +27,52 @@ def _find_leader(study: StudyResults) -> tuple[ArmRow, float, Comparison | None]
     return row, mean, next((test for test in tests if (test.arm, test.versus, test.score) == wanted), None)
 
 
-def tell_study(study: StudyResults) -> Iterator[str]:
-    yield f"{study.title or study.name}."
-    yield f"{len(study.arms)} arms, {len(study.seeds)} seeds, a budget of {_budget(study)} each."
-    if failed := [cell for cell in study.cells if cell.error]:
-        yield f"{len(failed)} of {len(study.cells)} cells failed: {failed[0].arm}: {failed[0].error}."
-    if leader := _find_leader(study):
-        row, mean, test = leader
-        text = f"The best {study.summary} is that of {row.line}, {100 * mean:.1f} points"
-        if row.arm == study.baseline:
-            yield f"{text}, the baseline."
-        elif test is None:
-            yield f"{text}; no test holds it against the baseline {study.baseline}."
-        else:
-            by = f"{fmt.format_signed(100 * test.mean)} points, p = {test.p_holm:.2g} after Holm"
-            told = "better than" if test.is_significant else "which cannot be told apart from"
-            yield f"{text}, {told} the baseline {study.baseline} ({by})."
-    count, most = len(study.comparisons), _MOST_SIGNIFICANT
+def tell_study(study: StudyResults) -> list[str]:
     significant = sorted((row for row in study.comparisons if row.is_significant), key=lambda row: -abs(row.mean))
-    if significant:
-        told = "; ".join(
-            f"{row.arm} {fmt.format_signed(100 * row.mean)} against {row.versus} on {row.score} (over {row.over})"
-            for row in significant[:most]
-        )
-        more = f"; and {len(significant) - most} more" if len(significant) > most else ""
-        yield f"Significant (Holm, 5 %), in points, {len(significant)} of {count}: {told}{more}."
-    elif count:
-        yield f"None of {count} comparisons is significant (Holm, 5 %)."
+    return fmt.tell(study, "study", leader=find_leader(study), significant=significant)
 
 
-def _score_table(study: StudyResults, title: str) -> b.Table:
-    """An arm that is surely better than the baseline, and has the best average, stands out."""
-    rows = []
+def compute_tables(study: StudyResults) -> dict[str, b.Table]:
+    """The arms side by side, what each cost, how each compares with the one it is held against; some may be empty."""
+    scores, cost, comparisons = [], [], []
     for row in study.table:
         cells = [row.arm + (" (baseline)" if row.arm == study.baseline else "")]
         for name in study.score_names:
             score = row.scores.get(name)
             half = None if score is None or score.low is None or score.high is None else 50 * (score.high - score.low)
             cells.append(fmt.format_points(score.mean if score else None) + ("" if half is None else f" ± {half:.1f}"))
-        rows.append(cells)
-    leader = _find_leader(study)
-    marked = study.table.index(leader[0]) if leader and leader[2] and leader[2].is_significant else -1
-    names = [fmt.format_score_name(name, study.scores.get(name)) for name in study.score_names]
-    return b.Table(title, ["arm", *names], rows, marked)
-
-
-def _cost_table(study: StudyResults) -> b.Table:
-    """What pre-training one seed took."""
-    rows = []
-    for row in study.table:
-        steps, tokens, parameters = (
-            None if amount is None else fmt.format_count(amount) for amount in (row.steps, row.tokens, row.parameters)
-        )
+        scores.append(cells)
+        counts = [row.steps, row.tokens, row.parameters]
+        steps, tokens, parameters = (None if amount is None else fmt.format_count(amount) for amount in counts)
         flops = None if row.flops is None else fmt.format_flops(row.flops)
         minutes = None if row.pretraining_seconds is None else f"{row.pretraining_seconds / 60:.1f}"
-        rows.append([row.arm, steps, tokens, flops, parameters, minutes])
-    title = "what it took, in the mean over the seeds"
-    return b.Table(title, ["arm", "steps", "tokens", "FLOPs", "parameters", "minutes"], rows)
-
-
-def _tuning_table(study: StudyResults) -> b.Table:
-    """The settings that every arm is tuned with, and what they scored on held-out training rows."""
-    names = list(dict.fromkeys(name for choice in study.tuning.values() for name in choice.settings))
-    rows = []
-    for arm, choice in study.tuning.items():
-        values = (choice.settings.get(name, "") for name in names)
-        best = fmt.format_points(max((trial.mean for trial in choice.trials), default=None))
-        rows.append([arm, *(f"{value:g}" if isinstance(value, float) else value for value in values), best])
-    return b.Table("fine-tuning chosen for each arm", ["arm", *names, "held-out score"], rows)
-
-
-def _comparison_table(study: StudyResults) -> b.Table:
-    rows = []
-    for row in study.comparisons:
+        cost.append([row.arm, steps, tokens, flops, parameters, minutes])
+    for test in study.comparisons:
         interval = ""
-        if row.low is not None and row.high is not None:
-            interval = f"{fmt.format_signed(100 * row.low)} to {fmt.format_signed(100 * row.high)}"
-        p, p_holm = ("" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}" for p in (row.p, row.p_holm))
-        over = row.over if row.n > 1 else row.over.removesuffix("s")
-        test = f"{row.test.removeprefix('paired ')}, {row.n} {over}"
-        difference = fmt.format_signed(100 * row.mean, 2)
-        rows.append([f"{row.arm} – {row.versus}", row.score, difference, interval, test, p, p_holm])
-    head = ["arms", "score", "difference", "95 % interval", "test", "p", "p (Holm)"]
-    return b.Table("differences in points", head, rows)
+        if test.low is not None and test.high is not None:
+            interval = f"{fmt.format_signed(100 * test.low)} to {fmt.format_signed(100 * test.high)}"
+        p, p_holm = ("" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}" for p in (test.p, test.p_holm))
+        over = test.over if test.n > 1 else test.over.removesuffix("s")
+        how = f"{test.test.removeprefix('paired ')}, {test.n} {over}"
+        difference = fmt.format_signed(100 * test.mean, 2)
+        comparisons.append([f"{test.arm} – {test.versus}", test.score, difference, interval, how, p, p_holm])
+    # An arm that is surely better than the baseline, and has the best average, stands out.
+    leader = find_leader(study)
+    marked = study.table.index(leader[0]) if leader and leader[2] and leader[2].is_significant else -1
+    names = [fmt.format_score_name(name, study.scores) for name in study.score_names]
+    took = "what it took, in the mean over the seeds"
+    test_head = ["arms", "score", "difference", "95 % interval", "test", "p", "p (Holm)"]
+    return {
+        "scores": b.Table(study.title, ["arm", *names], scores, marked),
+        "cost": b.Table(took, ["arm", "steps", "tokens", "FLOPs", "parameters", "minutes"], cost),
+        "comparisons": b.Table("differences in points", test_head, comparisons),
+        "reach": _reach_table(study),
+    }
+
+
+def study_tables(study: StudyResults) -> list[b.Table]:
+    """What the shell prints."""
+    return [table for table in compute_tables(study).values() if table.rows]
 
 
 def _reach_table(study: StudyResults) -> b.Table:
@@ -141,87 +97,32 @@ def _reach_table(study: StudyResults) -> b.Table:
     return b.Table(f"{unit} to reach the final score of {study.baseline}", head, rows)
 
 
-def study_tables(study: StudyResults) -> list[b.Table]:
-    """The arms side by side, what each cost, how each compares with the one it is held against."""
-    tables = [_score_table(study, study.title), _cost_table(study), _comparison_table(study), _reach_table(study)]
-    return [table for table in tables if table.rows]
+def tuning_table(study: StudyResults) -> b.Table:
+    """The settings that every arm is tuned with, and what they scored on held-out training rows."""
+    names = list(dict.fromkeys(name for choice in study.tuning.values() for name in choice.settings))
+    rows = []
+    for arm, choice in study.tuning.items():
+        values = (choice.settings.get(name, "") for name in names)
+        best = fmt.format_points(max((trial.mean for trial in choice.trials), default=None))
+        rows.append([arm, *(f"{value:g}" if isinstance(value, float) else value for value in values), best])
+    return b.Table("fine-tuning chosen for each arm", ["arm", *names, "held-out score"], rows)
 
 
-def study_scores(study: StudyResults | None) -> Iterator[b.Block]:
+def study_scores(study: StudyResults | None) -> Iterator[b.PageBlock]:
     """The page's section: comparisons are many, and folded."""
     if study is None:
         yield b.Absent("No table", "results.json of the study is missing or damaged; 'electra study' writes it again.")
         return
-    yield _score_table(study, "Points: mean over seeds ± half the 95 % interval")
+    scores, cost, comparisons, reach = compute_tables(study).values()
+    yield scores._replace(title="Points: mean over seeds ± half the 95 % interval")
     if study.tuning:
-        yield _tuning_table(study)
-    yield _cost_table(study)
+        yield tuning_table(study)
+    yield cost
     if study.comparisons:
-        yield b.Fold(f"All {len(study.comparisons)} comparisons", [_comparison_table(study)])
-    if (reach := _reach_table(study)).rows:
+        yield b.Fold(f"All {len(study.comparisons)} comparisons", [comparisons])
+    if reach.rows:
         yield reach
     yield b.Bullets(study.notes, "note")
-
-
-def study_report(study: StudyResults) -> Iterator[b.Block]:
-    """report.md"""
-    yield b.Heading(study.title, level=1)
-    spread = "; one seed tells nothing of the spread."
-    if len(study.seeds) > 1:
-        spread = " ± half the 95 % interval (Student's t)."
-    yield b.Paragraph(
-        f"{len(study.table)} arms, {fmt.format_number_of(len(study.seeds), 'seed')}, a budget of {_budget(study)} "
-        f"each. Scores in points: mean over the seeds{spread}"
-    )
-    yield _score_table(study, "")
-    if study.summary in study.score_names:
-        averaged = [fmt.format_score_name(name, study.scores[name]) for name in study.averaged_scores]
-        kinds = ", which are not of one kind" if len({study.scores[name] for name in study.averaged_scores}) > 1 else ""
-        names = " and ".join(filter(None, [", ".join(averaged[:-1]), averaged[-1]]))
-        yield b.Paragraph(f"The {study.summary} is the plain mean over {names}{kinds}.")
-    if study.tuning:
-        yield b.Heading("Fine-tuning chosen for each arm")
-        yield _tuning_table(study)._replace(title="")
-        yield b.Paragraph("By the mean over held-out training rows; dev rows had no part in it.")
-    yield b.Heading("What it took")
-    yield _cost_table(study)._replace(title="")
-    yield b.Paragraph("Of pre-training, in the mean over the seeds.")
-    if study.comparisons:
-        yield b.Heading("Comparisons")
-        yield _comparison_table(study)._replace(title="")
-        yield b.Paragraph(
-            "Tests are paired: t is Student's over seeds, bootstrap draws paradigms. Holm's correction is within each "
-            f"kind of test: over seeds, over paradigms, and of the {study.summary}, which says nothing that its scores "
-            "do not."
-        )
-    if (reach := _reach_table(study)).rows:
-        yield b.Heading(f"{reach.title[:1].upper()}{reach.title[1:]}")
-        yield reach._replace(title="")
-    if any(points for lines in study.curves.values() for points in lines.values()):
-        yield b.Picture("scores", "curves.png")
-    if unfinished := [cell for cell in study.cells if cell.status != "finished"]:
-        yield b.Heading("Not finished")
-        yield b.Bullets([f"{cell.arm} seed {cell.seed}: {cell.error or 'not run to its end'}" for cell in unfinished])
-    if study.notes:
-        yield b.Heading("Notes")
-        yield b.Bullets(study.notes)
-
-
-def study_readme(study: StudyResults) -> list[b.Block]:
-    """README.md"""
-    files = (
-        "`report.md`: table, comparisons and curves",
-        "`results.json`: all numbers, cell by cell",
-        "`environment.json`: the command, the machine, the versions",
-        "`study.toml`, `arms/`, `scores/`: every setting, resolved",
-        "`cells/ARM/seed-S/`: the run, the result of each score (`NAME.json`), its logs",
-    )
-    return [
-        b.Heading(study.title, level=1),
-        b.Paragraph("Made by the command below; given again it goes on where it stopped and runs again what failed."),
-        b.Code(study.provenance.command or f"electra study {study.name}", "bash"),
-        b.Bullets(files),
-    ]
 
 
 def study_charts(study: StudyResults, axis: str = "flops") -> Iterator[b.Chart]:
@@ -234,16 +135,8 @@ def study_charts(study: StudyResults, axis: str = "flops") -> Iterator[b.Chart]:
                 lines.append(b.Line(name, color, x, [100 * point.mean for point in points]))
         if any(len(line.y) > 1 for line in lines):
             note = "Means over the seeds; their intervals stand in the table."
-            title = fmt.format_score_name(score, study.scores.get(score))
+            title = fmt.format_score_name(score, study.scores)
             yield b.Chart(f"study-{score}", title, "points", "study", lines, (), note, axis)
-
-
-def tell_glue(glue: GlueResults) -> Iterator[str]:
-    yield f"A pre-trained model was fine-tuned for {len(glue.tasks)} tasks of {glue.suite.upper()}, each by itself."
-    if glue.average.median is not None:
-        text = f"The average of the median scores is {100 * glue.average.median:.1f}"
-        paper = glue.average.paper
-        yield f"{text}; ELECTRA-Small of the paper has {100 * paper:.1f} on these." if paper else f"{text}."
 
 
 def glue_blocks(glue: GlueResults) -> Iterator[b.Block]:
@@ -268,17 +161,7 @@ def glue_blocks(glue: GlueResults) -> Iterator[b.Block]:
     yield b.Bullets(files, "note")
 
 
-def tell_tradeoff(tradeoff: Tradeoff) -> Iterator[str]:
-    variants, examples = tradeoff.variants, fmt.format_count(tradeoff.examples)
-    yield f"{len(variants)} variants of one model, judged by {tradeoff.metric} on {examples} examples."
-    if variants:
-        fastest = max(variants, key=lambda variant: variant.speedup)
-        change = f"{'loses' if fastest.loss > 0 else 'gains'} {abs(fastest.loss):.2f} points"
-        times = f"{fastest.speedup:.1f} times as fast as {tradeoff.baseline}"
-        yield f"The fastest, {fastest.name}, is {times} and {change}."
-
-
-def _tradeoff_table(tradeoff: Tradeoff, title: str) -> b.Table:
+def tradeoff_table(tradeoff: Tradeoff) -> b.Table:
     rows, best = [], -1
     for number, variant in enumerate(tradeoff.variants):
         best = number if variant.is_best and best < 0 else best
@@ -294,26 +177,13 @@ def _tradeoff_table(tradeoff: Tradeoff, title: str) -> b.Table:
     batches = tradeoff.variants[0].milliseconds if tradeoff.variants else {}
     timed = [f"ms, {fmt.format_number_of(int(size), 'row')}" for size in batches]
     head = ["variant", "heads", "neurons", "size", *timed, "score", "speed-up", "loss", "efficiency"]
-    return b.Table(title, head, rows, best)
+    return b.Table("Size, speed and score", head, rows, best)
 
 
-def explain_tradeoff(tradeoff: Tradeoff) -> Iterator[str]:
+def explain_tradeoff(tradeoff: Tradeoff) -> list[str]:
     """What the columns mean, which variants failed, and what was picked."""
-    floor = tradeoff.floor
-    yield f"speed-up: latency of {tradeoff.baseline} / latency, {tradeoff.speedup_rows}"
-    yield f"loss: points of {tradeoff.metric_name} below {tradeoff.baseline}"
-    if better := [variant.name for variant in tradeoff.variants if variant.loss < -floor.points]:
-        yield (
-            f"a negative loss: {', '.join(better)} scored above {tradeoff.baseline}, not below; most often the model "
-            "was trained too little for its score to mean much: train it longer and compress it again"
-        )
-    points = f"{floor.points:.2f}"
-    yield f"efficiency: speed-up / loss; * a loss below {points} counts as {points}, {floor.origin}"
-    yield "heads, neurons: what all layers together have"
-    yield from (f"{name} failed: {reason}" for name, reason in tradeoff.failed.items())
-    asked = {"target speedup": tradeoff.asked.target_speedup, "max loss": tradeoff.asked.max_loss}
-    if wish := " and ".join(f"a {name} of {value:g}" for name, value in asked.items() if value is not None):
-        yield f"picked for {wish}: {tradeoff.picked or 'none, no variant has it'}"
+    better = [variant.name for variant in tradeoff.variants if variant.loss < -tradeoff.floor.points]
+    return fmt.tell(tradeoff, "columns_of_tradeoff", better=better)
 
 
 def tradeoff_blocks(tradeoff: Tradeoff | None) -> Iterator[b.Block]:
@@ -321,27 +191,11 @@ def tradeoff_blocks(tradeoff: Tradeoff | None) -> Iterator[b.Block]:
     if tradeoff is None or not tradeoff.variants:
         yield b.Absent("No variants", "tradeoff.json is missing or damaged; 'electra compress' writes it again.")
         return
-    yield _tradeoff_table(tradeoff, "Size, speed and score")
+    yield tradeoff_table(tradeoff)
     yield b.Bullets([*explain_tradeoff(tradeoff), *tradeoff.notes], "note")
 
 
-def tradeoff_report(tradeoff: Tradeoff) -> Iterator[b.Block]:
-    """report.md"""
-    yield b.Heading(f"{tradeoff.model}, compressed", level=1)
-    examples = fmt.format_number_of(tradeoff.examples, "row" if tradeoff.metric == "auc" else "example")
-    yield b.Paragraph(
-        f"Scored by {tradeoff.metric_name} on {examples} of `{tradeoff.data}`, timed on "
-        f"{fmt.format_number_of(tradeoff.threads, 'thread')}, variants in turn."
-    )
-    yield _tradeoff_table(tradeoff, "")
-    yield b.Bullets(list(explain_tradeoff(tradeoff)))
-    yield b.Picture("speed-up and score", "tradeoff.png")
-    if tradeoff.notes:
-        yield b.Heading("Notes")
-        yield b.Bullets(tradeoff.notes)
-
-
-def evaluation_blocks(name: str, result: EvaluationResult) -> Iterator[b.Block]:
+def evaluation_blocks(name: str, result: EvaluationResult) -> Iterator[b.PageBlock]:
     rows = [
         (fmt.format_key(key), fmt.format_estimate(value, *(result.interval(key) or ())))
         for key in result.scores

@@ -42,36 +42,14 @@ def render(block: b.Block, width: int = 80) -> Iterator[RenderableType]:
         case b.Matrix(title=title, names=names, counts=counts):
             rows = [[name, *map(str, row)] for name, row in zip(names, counts, strict=True)]
             yield from _render_table(b.Table(title, ["", *names], rows), width)
-        case b.Code(text=text):
-            yield _text(text)
-        case b.Picture(title=title, address=address):
-            yield _text(f"{title}: {address}" if not address.startswith("data:") else title, "note")
         case b.Absent(what=what, needed=needed):
             yield _text(f"{what}. {needed}", "note")
         case b.MarkedText():
             yield color_tokens(block)
-        case b.Tiles(tiles=tiles):
-            widest = max((len(tile.name) for tile in tiles), default=0)
-            yield from (_text(f"{tile.name:>{widest}}  {tile.value}  {tile.beside}".rstrip()) for tile in tiles)
-        case b.Definitions(words=words):
-            yield from (_text(f"{word}: {text}") for word, text in words.items())
-        case b.Fold(blocks=inner) | b.Group(blocks=inner):
-            for part in inner:
-                yield from render(part, width)
         case b.ClaimCard():
             yield _text(f"{block.number} {block.sentence}")
             yield _text(f"  {block.verdict}", _VERDICTS.get(block.verdict, "warning"))
             yield from (_text(f"  {note}", "note") for note in block.notes)
-        case b.Chart(lines=lines):
-            for line in lines:
-                if values := [value for value in line.y if value is not None]:
-                    name = line.name if line.name.startswith(block.title) else f"{block.title}, {line.name}"
-                    yield _text(f"{name:>29} {sparkline(values)} {values[0]:.4g} → {values[-1]:.4g}")
-        case b.StepsTaken(taken=taken, total=total):
-            yield _text(f"steps {taken:,} of {total:,}")
-        case b.Links() | b.Scatter() | b.CloudFigure():
-            # There is nothing to follow, and too few characters to draw with.
-            pass
         case _:
             assert_never(block)
 

@@ -20,32 +20,29 @@ from starlette.exceptions import HTTPException
 
 from electralab import __version__
 from electralab.records import answers
+from electralab.records.record import Record
+from electralab.records.tuned import PredictionRow
 from electralab.serving import service as bodies
 from electralab.serving.guard import OPEN_PATHS, RequestGuard
 from electralab.serving.outcomes import INTERNAL, REASONS, STOPPING, ApiError, encode_json
 from electralab.serving.proofreader import load_template
 from electralab.serving.service import InferenceService
 
+_DETECT = "Each token with its span of characters and the probability that it was replaced."
+_FILL = "The generator's best guesses for every [MASK] in the text, or for each of the spans in `at`."
+_PLAY = "The game of pre-training: tokens are hidden, the generator puts others there, the discriminator judges."
+_PREDICT = "What a tuned model says: a class with probabilities, a number, tags of words, or an answer."
 _ABOUT = "Which tokens look replaced, what could stand there instead, and what tuned models say of a text."
 _NO_PAGE = "The server of electralab is up. This installation has no page; GET /docs says what can be asked.\n"
 _ADDRESS = re.compile(r"[A-Za-z0-9.-]{1,253}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?")
 
-# What each path under /v1 takes, and what /docs and /openapi.json say of it.
-_CAPABILITIES: dict[answers.Capability, tuple[type[bodies.Body], str]] = {
-    "detect": (bodies.DetectBody, "Each token with its span of characters and the probability that it was replaced."),
-    "fill": (
-        bodies.FillBody,
-        "The generator's best guesses for every [MASK] in the text, or for each of the spans in `at`.",
-    ),
-    "play": (
-        bodies.PlayBody,
-        "The game of pre-training: tokens are hidden, the generator puts others there, the discriminator judges.",
-    ),
-    "embed": (bodies.EmbedBody, "One vector for the text."),
-    "predict": (
-        bodies.PredictBody,
-        "What a tuned model says: a class with probabilities, a number, tags of words, or an answer.",
-    ),
+# What each path under /v1 takes and gives, and what /docs and /openapi.json say of it.
+_CAPABILITIES: dict[answers.Capability, tuple[type[bodies.Body], type[Record], str]] = {
+    "detect": (bodies.DetectBody, answers.Detection, _DETECT),
+    "fill": (bodies.FillBody, answers.FillResult, _FILL),
+    "play": (bodies.PlayBody, answers.PlayResult, _PLAY),
+    "embed": (bodies.EmbedBody, answers.Embedding, "One vector for the text."),
+    "predict": (bodies.PredictBody, PredictionRow, _PREDICT),
 }
 
 _Responses = dict[int | str, dict[str, Any]]
@@ -120,7 +117,7 @@ def build_app(service: InferenceService, keys: Sequence[str], hosts: Sequence[st
                 allowed = headers.get("Allow", "another method")
                 refusal = ApiError("wrong_method", f"{path}: is not for {request.method}; use {allowed}")
             case HTTPException():
-                refusal = ApiError("bad_json", "the body cannot be read as JSON in UTF-8; mend it")
+                refusal = ApiError("bad_json", "the body cannot be read as JSON in UTF-8; correct it")
             case _:
                 refusal = ApiError(*INTERNAL)
         service.metrics.refused.labels(refusal.code).inc()
@@ -133,14 +130,13 @@ def build_app(service: InferenceService, keys: Sequence[str], hosts: Sequence[st
 
 
 def _add_capability(app: FastAPI, service: InferenceService, name: answers.Capability, refusals: _Responses) -> None:
-    body_type, about = _CAPABILITIES[name]
+    body_type, kind, about = _CAPABILITIES[name]
 
     async def answer(body: bodies.Body) -> Response:
         return _json_response(await service.answer(name, body))
 
     # FastAPI reads a body by the type that stands here.
     answer.__annotations__["body"] = body_type
-    kind = type(answers.EXAMPLE_ANSWERS[name])
     # An answer with the name of the model that gave it, or the answers to several texts.
     single: Any = create_model(f"{kind.__name__}One", __base__=kind, model=(str, ...))
     several: Any = create_model(f"{kind.__name__}Many", model=(str, ...), results=(list[kind], ...))  # type: ignore[valid-type]
@@ -159,8 +155,7 @@ def _add_pages(app: FastAPI, service: InferenceService) -> None:
     """None of them needs anything from elsewhere."""
     # Read now: no request may wait for a disk.
     docs_page = load_template("docs.html")
-    file = resources.files("electralab") / "serving" / "page" / "index.html"
-    page = file.read_text(encoding="utf-8") if file.is_file() else ""
+    page = read_page("index.html")
     schema = _describe_api(app, needs_key=service.needs_key)
     # Answers that the server gives now, by their paths.
     current = {"/v1/models": service.model_list.to_json()}
@@ -183,6 +178,12 @@ def _add_pages(app: FastAPI, service: InferenceService) -> None:
     @app.get("/openapi.json", include_in_schema=False)
     async def openapi() -> Response:
         return _json_response(encode_json(schema))
+
+
+def read_page(name: str) -> str:
+    """A file that comes along; nothing where the installation was made without it."""
+    file = resources.files("electralab") / "serving" / "page" / name
+    return file.read_text(encoding="utf-8") if file.is_file() else ""
 
 
 def write_policy(page: str) -> dict[str, str]:
@@ -214,7 +215,7 @@ def explain_invalid(errors: Sequence[Any]) -> ApiError:
     where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
     if error["type"] == "json_invalid":
         reason = error.get("ctx", {}).get("error", "it cannot be read")
-        return ApiError("bad_json", f"the body is not JSON ({reason}); mend it")
+        return ApiError("bad_json", f"the body is not JSON ({reason}); correct it")
     if error["type"] == bodies.UNKNOWN_FIELD:
         return ApiError("bad_value", f"{error['msg']}; GET /docs lists them")
     message = error["msg"].removeprefix("Value error, ")
@@ -231,7 +232,7 @@ def explain_invalid(errors: Sequence[Any]) -> ApiError:
             got = f"an object of {len(given):,}"
         case given:
             got = repr(str(given)[:40])
-    return ApiError("bad_value", f"{where[:80]}: {message} (got {got}); mend it")
+    return ApiError("bad_value", f"{where[:80]}: {message} (got {got}); correct it")
 
 
 def _describe_api(app: FastAPI, *, needs_key: bool) -> dict[str, Any]:
@@ -240,10 +241,10 @@ def _describe_api(app: FastAPI, *, needs_key: bool) -> dict[str, Any]:
     # FastAPI's own shape of an error, which ours replaces.
     for name in ("HTTPValidationError", "ValidationError"):
         schema["components"]["schemas"].pop(name, None)
-    for capability, example in answers.EXAMPLE_ANSWERS.items():
+    for capability, example in json.loads(read_page("answers.json")).items():
         # Not by FastAPI, which leaves out what is null.
         answer = schema["paths"][f"/v1/{capability}"]["post"]["responses"]["200"]["content"]["application/json"]
-        answer["example"] = {"model": "mine", **example.to_json()}
+        answer["example"] = {"model": "mine", **example}
     for path, methods in schema["paths"].items():
         for operation in methods.values():
             operation["responses"].pop("422", None)

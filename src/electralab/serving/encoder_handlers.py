@@ -14,6 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from electralab.detection.calibration import WordScorer
+from electralab.detection.words import ScoredText
 from electralab.model.electra import Discriminator
 from electralab.model.encoder import Encoder, HiddenStates
 from electralab.model.folders.native_format import OnnxDiscriminator
@@ -119,11 +121,16 @@ class _WindowHandler:
 
 class Detector(_WindowHandler):
     def __init__(
-        self, model: Discriminator, tokenizer: Tokenizer, config: WindowConfig, heldout: HeldoutScores | None = None
+        self,
+        model: Discriminator,
+        tokenizer: Tokenizer,
+        config: WindowConfig,
+        heldout: HeldoutScores | None = None,
+        scorer: WordScorer | None = None,
     ) -> None:
-        """`heldout` is None where the model's folder says nothing of its scores."""
+        """`heldout`: None where the folder says nothing of its scores. `scorer`: None where it has no calibration."""
         super().__init__(model, tokenizer, config)
-        self.heldout = heldout
+        self.heldout, self.scorer = heldout, scorer
 
     def detect_many(self, texts: Sequence[TextInput]) -> list[Detection]:
         return self.answer([self.parse(given) for given in texts])
@@ -132,26 +139,51 @@ class Detector(_WindowHandler):
         return tokenize(self.tokenizer, given)
 
     def answer(self, texts: Sequence[TokenizedText], stop: StopSignal = NO_STOP) -> list[Detection]:
-        scores = [np.zeros(len(text.ids)) for text in texts]
-        for part in self.run([text.ids for text in texts], stop):
-            # In double, or a sure network would say exactly 1 of different tokens, and their order were lost.
-            row = torch.sigmoid(part.output.double()).cpu().numpy()
-            scores[part.text][part.window.keep_from : part.window.keep_to] = row[part.window.columns]
-        return [self._describe(text, p_replaced) for text, p_replaced in zip(texts, scores, strict=True)]
+        scored = self.score_tokens(texts, stop)
+        if self.scorer is None:
+            return [self._describe(text, scores.logits) for text, scores in zip(texts, scored, strict=True)]
+        detections = []
+        for text, scores, (words, p_wrong) in zip(texts, scored, self.scorer.score(scored, stop), strict=True):
+            by_token = np.zeros(len(text.ids))
+            for word, p in zip(words.spans, p_wrong.tolist(), strict=True):
+                by_token[word.first : word.after] = (
+                    p if any(map(str.isalnum, text.text[word.start : word.end])) else 0.0
+                )
+            detections.append(self._describe(text, scores.logits, by_token))
+        return detections
 
-    def _describe(self, tokenized: TokenizedText, p_replaced: NDArray[np.float64]) -> Detection:
+    def score_tokens(self, texts: Sequence[TokenizedText], stop: StopSignal = NO_STOP) -> list[ScoredText]:
+        """What the discriminator says of each token, as logits."""
+        # In double, or a sure network would say exactly 1 of different tokens, and their order were lost.
+        logits = [np.zeros(len(text.ids)) for text in texts]
+        for part in self.run([text.ids for text in texts], stop):
+            row = part.output.double().cpu().numpy()
+            logits[part.text][part.window.keep_from : part.window.keep_to] = row[part.window.columns]
+        return [ScoredText(text.text, text.ids, text.offsets, row) for text, row in zip(texts, logits, strict=True)]
+
+    def _describe(
+        self, tokenized: TokenizedText, logits: NDArray[np.float64], p_wrong: NDArray[np.float64] | None = None
+    ) -> Detection:
+        p_replaced = torch.sigmoid(torch.from_numpy(logits)).numpy()
         special, ids, text = self.tokenizer.special, tokenized.ids, tokenized.text
         # Typed in a text, special tokens are context like any token, but none to be scored.
         is_scored = ~np.isin(ids, [special.cls, special.sep, special.pad])
         is_unknown = ids == special.unk
-        columns = (p_replaced.tolist(), is_scored.tolist(), is_unknown.tolist())
+        calibrated = [
+            {} if p_wrong is None else {"p_wrong": p} for p in (logits if p_wrong is None else p_wrong).tolist()
+        ]
+        columns = (p_replaced.tolist(), is_scored.tolist(), is_unknown.tolist(), calibrated)
         tokens = tuple(
-            TokenScore(text=text[start:end], start=start, end=end, p_replaced=p, p_original=1.0 - p, unknown=unknown)
-            for (start, end), p, is_kept, unknown in zip(tokenized.offsets, *columns, strict=True)
+            TokenScore(
+                text=text[start:end], start=start, end=end, p_replaced=p, p_original=1.0 - p, unknown=unknown, **more
+            )
+            for (start, end), p, is_kept, unknown, more in zip(tokenized.offsets, *columns, strict=True)
             if is_kept
         )
-        # No network was ever taught what an unknown symbol is: that it is one makes it suspicious enough.
-        suspicion = (p_replaced + is_unknown if self.tokenizer.is_symbols else p_replaced)[is_scored]
+        suspicion = (p_replaced if p_wrong is None else p_wrong)[is_scored]
+        if self.tokenizer.is_symbols:
+            # No network was ever taught what an unknown symbol is: that it is one makes it suspicious enough.
+            suspicion = suspicion + is_unknown[is_scored]
         # Stable, so that of equal tokens the first of the text is named.
         order = np.argsort(-suspicion, kind="stable")
         suspicious = order[suspicion[order] > THRESHOLD].tolist()
@@ -165,7 +197,8 @@ class Detector(_WindowHandler):
                     named.setdefault(int(word_ids[index]), index)
             suspicious = list(named.values())[: count_named(len(np.unique(word_ids)))]
             is_relative = bool(suspicious)
-        warning = self.heldout.warning if self.heldout else None
+        # Held-out scores speak of p_replaced alone; calibrated probabilities know what they are worth.
+        warning = self.heldout.warning if self.heldout and p_wrong is None else None
         if not self.tokenizer.is_symbols and tokenized.is_unknown(self.tokenizer):
             warning = _ALL_UNKNOWN
         return Detection(

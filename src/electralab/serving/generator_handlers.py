@@ -99,7 +99,7 @@ class MaskFiller:
         top = max(text.top for text in texts)
         ranked: dict[Slot, tuple[GuessedToken, ...]] = {}
         for slots, probs in self.probs(texts, stop):
-            ranked |= zip(slots, self.rank(probs, top), strict=True)
+            ranked |= zip(slots, top_candidates(probs, self.tokenizer, top), strict=True)
         results = []
         for number, masked in enumerate(texts):
             blanks = [
@@ -128,13 +128,6 @@ class MaskFiller:
             inputs = batch.input_ids, torch.zeros_like(batch.input_ids), batch.attention_pad
             logits = self.generator(*inputs, positions)  # (M, V)
             yield [slot for _, slot in cells], token_probs(logits, self.logit_bias)
-
-    def rank(self, probs: Tensor, top: int) -> list[tuple[GuessedToken, ...]]:
-        """(M, V) probabilities -> for each mask the likeliest tokens, likeliest first."""
-        return [
-            tuple(GuessedToken(text=token.text, p=token.p, continues_word=token.continues_word) for token in best)
-            for best in top_candidates(probs, self.tokenizer, top)
-        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +183,7 @@ class CorruptionDemo:
             output = electra_forward(self._pair, masked, self.filler.logit_bias, sampling)
             probs = token_probs(output.generator_logits, self.filler.logit_bias, play.temperature)
             positions = masked.positions + width * int(part.row_numbers[0])
-            ranked |= zip(positions.tolist(), self.filler.rank(probs, _SHOWN_GUESSES), strict=True)
+            ranked |= zip(positions.tolist(), top_candidates(probs, self.filler.tokenizer, _SHOWN_GUESSES), strict=True)
             outputs.append(output)
         # Where the text's tokens stand in the flattened rows. (n,)
         places = np.concatenate([np.arange(1, len(row) - 1) + number * width for number, row in enumerate(rows)])

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from electralab.config import Settings
 from electralab.errors import InputError
+from electralab.runtime import Precision
 from electralab.tokens.tokenizer import SpecialIds, Tokenizer
 
 Ids = NDArray[np.int64]
@@ -75,3 +76,5 @@ class WindowConfig(Settings):
     """How much of a window of a long text is seen again by the next one."""
     batch_tokens: int = Field(1024, ge=1)
     """Tokens that go through the network at once, padding included."""
+    precision: Precision = "fp32"
+    """What encoders are multiplied in; auto: bf16 where a short probe finds it faster on this machine."""

@@ -15,10 +15,12 @@ from typing import get_args
 
 from torch import nn
 
+from electralab.detection import calibration
+from electralab.detection.words import WordFrequencies, WordReader
 from electralab.errors import ElectraError, InputError
 from electralab.finetuning.task_model import load_models, load_task_config
 from electralab.model.electra import Discriminator, TokenModel
-from electralab.model.encoder import Encoder
+from electralab.model.encoder import Encoder, compute_in
 from electralab.model.folders.folder import load_any, locate_networks, outputs_energies
 from electralab.model.folders.native_format import GRAPH, OnnxDiscriminator
 from electralab.model.settings import EncoderConfig
@@ -76,8 +78,9 @@ class Model:
     <electralab model: nowhere: no such file or folder; give a run or a model folder>
     """
 
-    def __init__(self, path: Path, windows: WindowConfig | None = None) -> None:
-        self.path = path
+    def __init__(self, path: Path, windows: WindowConfig | None = None, *, raw: bool = False) -> None:
+        """`raw` leaves the calibration of its folder, if it has one, aside."""
+        self.path, self._is_raw = path, raw
         self._windows = windows or WindowConfig()
         self._networks: dict[Path, LoadedNetwork] = {}
 
@@ -152,9 +155,29 @@ class Model:
 
     @cached_property
     def detector(self) -> Detector:
+        scorer = None
+        path = self.network_folder.parent / calibration.FOLDER
+        if path.is_dir() and not self._is_raw:
+            stored, frequencies = calibration.load_calibration(path)
+            scorer = calibration.WordScorer(stored, self.make_reader(frequencies))
+        return self.make_detector(scorer)
+
+    @property
+    def network_folder(self) -> Path:
+        """Of the discriminator; beside it lie the generator and the calibration."""
+        return self._require("detect").folder
+
+    def make_detector(self, scorer: calibration.WordScorer | None = None) -> Detector:
         loaded = self._require("detect")
         assert isinstance(loaded.network, Discriminator)
-        return Detector(loaded.network, loaded.tokenizer, self._windows, read_heldout_scores(loaded.folder))
+        return Detector(loaded.network, loaded.tokenizer, self._windows, read_heldout_scores(loaded.folder), scorer)
+
+    def make_reader(self, frequencies: WordFrequencies) -> WordReader:
+        """Of what is known of a word: by the generator too, where it reads the same tokens."""
+        tokenizer, generator = self._require("detect").tokenizer, None
+        if "fill" in self.can and self.filler.tokenizer.to_json() == tokenizer.to_json():
+            generator = self.filler.generator
+        return WordReader(tokenizer, generator, frequencies)
 
     @cached_property
     def filler(self) -> MaskFiller:
@@ -167,7 +190,9 @@ class Model:
         loaded = self._require("play")
         assert isinstance(loaded.network, Discriminator)
         if loaded.tokenizer.to_json() != self.filler.tokenizer.to_json():
-            raise InputError(f"{self.path}: its two networks have different tokenizers, so they cannot play; mend that")
+            raise InputError(
+                f"{self.path}: its two networks have different tokenizers, so they cannot play; use those of one run"
+            )
         return CorruptionDemo(self.filler, loaded.network)
 
     @cached_property
@@ -185,10 +210,14 @@ class Model:
     def make_predictor(self, config: PredictConfig, *, is_ensemble: bool = False) -> Predictor:
         """The models of all seeds of a fine-tuning run together, or the one that it exported."""
         if is_ensemble:
-            return Predictor(load_models(self.path, is_ensemble=True), config)
-        loaded = self._require("predict")
-        assert isinstance(loaded.network, TaskModel)
-        return Predictor([load_task_config(loaded.folder, loaded.network, loaded.tokenizer)], config)
+            models = load_models(self.path, is_ensemble=True)
+        else:
+            loaded = self._require("predict")
+            assert isinstance(loaded.network, TaskModel)
+            models = [load_task_config(loaded.folder, loaded.network, loaded.tokenizer)]
+        for model in models:
+            compute_in(model.network, config.precision, config.batch_tokens)
+        return Predictor(models, config)
 
     def make_proofreader(self, config: ProofreadConfig) -> Proofreader:
         """With suggestions where the model has a generator."""
@@ -203,6 +232,7 @@ class Model:
             network, tokenizer = load_any(folder, takes_bare_encoder=True), Tokenizer.load(folder)
             assert isinstance(network.config, EncoderConfig)
             tokenizer.require_fit(network.config.vocab_size, folder)
+            compute_in(network, self._windows.precision, self._windows.batch_tokens)
             length = network.config.sequence_length
             self._networks[folder] = LoadedNetwork(folder, network, tokenizer, outputs_energies(folder), length)
         return self._networks[folder]

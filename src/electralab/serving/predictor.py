@@ -20,6 +20,7 @@ from electralab.errors import ElectraError, InputError, UsageError
 from electralab.events import Event, run_to_end
 from electralab.finetuning.task_model import LoadedTaskModel, predict_examples
 from electralab.records.tuned import PredictionRow, to_json_lines
+from electralab.runtime import Precision
 from electralab.stopping import NO_STOP, StopSignal
 from electralab.tasks.kind import Example, Split, TaskInput
 from electralab.tasks.load import TaskDataConfig, read_inputs
@@ -35,6 +36,8 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 class PredictConfig(Settings):
     batch_tokens: int = Field(8192, ge=1)
     """Tokens that go through the network at once, padding included."""
+    precision: Precision = "fp32"
+    """What the encoder is multiplied in; auto: bf16 where a short probe finds it faster on this machine."""
     data: TaskDataConfig = TaskDataConfig()
 
 

@@ -13,11 +13,12 @@ from unicodedata import category
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, Template
-from numpy.typing import NDArray
 from pydantic import Field
 
 from electralab.config import Settings
 from electralab.corpus.damage import DAMAGE_KINDS, Damage, DamageKind, count_words, damage_text
+from electralab.detection.lexicon import Lexicon
+from electralab.detection.words import split_words
 from electralab.errors import InputError
 from electralab.records.answers import Detection, Proof, ProofreadScores, Suggestion, Word, WordFinding
 from electralab.serving.encoder_handlers import Detector, count_named
@@ -25,12 +26,8 @@ from electralab.serving.generator_handlers import MaskFiller
 from electralab.serving.inputs import WindowConfig
 from electralab.tokens.tokenizer import Tokenizer
 
-# In nats: what each wrong letter costs, and what another word altogether costs, beyond which no slip is likelier.
-_SLIP, _OTHER = 3.0, 9.0
 # Fewer damaged words say nothing about a proofreader.
 _LEAST_DAMAGED = 20
-# Accents written by themselves and invisible characters.
-_MARKS = ("Mn", "Me", "Cf")
 
 
 class ProofreadConfig(Settings):
@@ -52,7 +49,7 @@ class Proofreader:
         self.detector, self.filler, self.config = detector, filler, config
 
     @cached_property
-    def _lexicon(self) -> "Lexicon":
+    def _lexicon(self) -> Lexicon:
         return Lexicon(self.detector.tokenizer)
 
     def proofread(self, text: str, source: str = "") -> Proof:
@@ -107,87 +104,16 @@ class Proofreader:
 
 
 def group_words(detection: Detection, tokenizer: Tokenizer) -> list[Word]:
-    """Tokens that continue the one before are one word with it, and so are tokens on the same characters."""
-    text = detection.text
-    encoded = tokenizer.encode(text)
-    continues = dict(zip(encoded.offsets, tokenizer.continues_word[encoded.ids].tolist(), strict=True))
-    words: list[Word] = []
-    for token in detection.tokens:
-        start, end, worst = token.start, token.end, token.p_replaced
-        if words:
-            last = words[-1]
-            # Marks that the tokenizer leaves out, such as accents written by themselves, do not separate words.
-            is_next = continues[start, end] and all(category(char) in _MARKS for char in text[last.end : start])
-            if start < last.end or is_next:
-                words.pop()
-                start, end, worst = last.start, max(last.end, end), max(last.suspicion, worst)
-        while end < len(text) and category(text[end]) in _MARKS:
-            end += 1
-        words.append(Word(text=text[start:end], start=start, end=end, suspicion=worst))
+    """The words of a text, each as suspicious as the worst of its tokens."""
+    encoded = tokenizer.encode(detection.text)
+    by_place = {(token.start, token.end): token.suspicion for token in detection.tokens}
+    words = []
+    for word in split_words(detection.text, encoded.ids, encoded.offsets, tokenizer):
+        scores = [by_place[place] for place in encoded.offsets[word.first : word.after] if place in by_place]
+        if scores:  # special tokens that are typed in a text have none
+            written = detection.text[word.start : word.end]
+            words.append(Word(text=written, start=word.start, end=word.end, suspicion=max(scores)))
     return words
-
-
-class Lexicon:
-    """The whole words of a vocabulary, to suggest from.
-
-    A noisy channel: log p(word | context) minus a price for each letter that would have had to go wrong, or a fixed
-    price for a word that is another altogether.
-    """
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        begins = np.flatnonzero(tokenizer.is_ordinary & ~tokenizer.continues_word).tolist()
-        by_id = {index: tokenizer.decode_token(index) for index in begins}
-        self.words = {index: word for index, word in by_id.items() if word.isalpha()}
-        self.ids = np.array(list(self.words), dtype=np.int64)
-        # (W, L) code points, 0 after the end of each word.
-        width = max(map(len, self.words.values()), default=0)
-        padded = [word.casefold().ljust(width, "\0")[:width] for word in self.words.values()]
-        self._letters = np.array(padded, dtype=f"<U{width or 1}").view(np.uint32).reshape(len(self.words), -1)
-
-    def suggest(self, written: str, probs: NDArray[np.float64], count: int) -> tuple[Suggestion, ...]:
-        """The best words but the one that was written; in capitals where that was."""
-        if not self.words:
-            return ()
-        word = written.casefold()
-        # A word with so many letters more than any known one is another word, whatever the letters.
-        is_long = len(word) > self._letters.shape[1] + _OTHER / _SLIP
-        distances = np.full(len(self.ids), len(word)) if is_long else edit_distances(word, self._letters)  # (W,)
-        with np.errstate(divide="ignore"):
-            scores = np.log(probs[self.ids]) - np.minimum(_SLIP * distances, _OTHER)
-        best = [index for index in np.argsort(-scores)[: count + 1] if distances[index] and np.isfinite(scores[index])]
-        suggestions = []
-        for token_id in self.ids[best[:count]].tolist():
-            text = self.words[token_id]
-            if written.isupper() and len(written) > 1:
-                text = text.upper()
-            elif written[:1].isupper():
-                text = text.capitalize()
-            suggestions.append(Suggestion(text=text, p=float(probs[token_id])))
-        return tuple(suggestions)
-
-
-def edit_distances(word: str, letters: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """From the word to each row of (W, L) code points: letters to insert, leave out, change, or exchange.
-
-    >>> words = np.array(["cat", "act", "cut", "dog"], dtype="<U3").view(np.uint32).reshape(4, 3)
-    >>> edit_distances("cat", words).tolist()
-    [0, 1, 1, 3]
-    """
-    lengths = (letters > 0).sum(axis=1)
-    before, row = np.zeros_like(letters, dtype=np.int64), np.tile(np.arange(letters.shape[1] + 1), (len(letters), 1))
-    for index, letter in enumerate(word):
-        code = ord(letter)
-        older, before, row = before, row, np.empty_like(row)
-        row[:, 0] = index + 1
-        for column in range(letters.shape[1]):
-            changed = before[:, column] + (letters[:, column] != code)
-            row[:, column + 1] = np.minimum(np.minimum(row[:, column], before[:, column + 1]) + 1, changed)
-            if index and column:
-                is_exchanged = (letters[:, column] == ord(word[index - 1])) & (letters[:, column - 1] == code)
-                exchanged = np.minimum(row[:, column + 1], older[:, column - 1] + 1)
-                row[:, column + 1] = np.where(is_exchanged, exchanged, row[:, column + 1])
-    distances: NDArray[np.int64] = row[np.arange(len(letters)), lengths]
-    return distances
 
 
 def score_proofreading(

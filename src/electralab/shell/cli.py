@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from electralab.errors import ElectraError, Stopped, UsageError, suggest
+from electralab.shell.call import SETTING_DEFAULTS, Call, Parser
 from electralab.shell.commands import list_verbs, load_command, python_function
-from electralab.shell.parser import SETTING_DEFAULTS, Parser
 from electralab.stopping import stop_signals
 from electralab.terminal import tame_line
 
@@ -63,8 +63,8 @@ def build_parser(only: str = "", *, has_flags: bool = True) -> tuple[Parser, dic
         )
         add, settings = verb_parser.add_argument, {}
         add("--json", action="store_true", help="print the result as one JSON object on standard output")
-        add("--dry-run", action="store_true", help="say what would be done and do nothing")
-        add("--verbose", action="store_true", help="print every setting and figure, not only the main ones")
+        add("--dry-run", action="store_true", help="check everything and say what would be done, but do nothing")
+        add("--verbose", action="store_true", help="print all settings and figures")
         command.add_flags(verb_parser)
         has_settings = hasattr(command, "SETTINGS")
         if about := getattr(command, "CONFIG_HELP", "a TOML file of settings" if has_settings else ""):
@@ -100,9 +100,6 @@ def _run(words: Sequence[str]) -> int:
         from electralab.runtime import wait_passively
 
         wait_passively()  # before the verb loads torch
-
-    from electralab.shell.call import Call
-
     load_command(flags.verb).run(Call(flags, dotted))
     return 0
 

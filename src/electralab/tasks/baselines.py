@@ -68,7 +68,12 @@ class TextFeatures:
         if len(texts[0]) > 1:
             # By bag, how rare each of its items is: sharing a rare word says more than sharing "the".
             bags = zip(*map(_list_bags, joined), strict=True)
-            self._idf = [_inverse_document_frequency(list(column)) for column in bags]
+            self._idf = []
+            for column in bags:
+                counts = {"": 0, **Counter(item for bag in column for item in set(bag))}
+                # Under the empty string, of an item that was never seen.
+                rarity = {item: 1 + math.log((1 + len(column)) / (1 + count)) for item, count in counts.items()}
+                self._idf.append(rarity)
         return self._join(texts, self._scaler.fit_transform)
 
     def transform(self, texts: Texts) -> "csr_matrix":
@@ -104,12 +109,6 @@ def _list_bags(text: str) -> list[list[str]]:
         [word[:5] for word in words if word.isalnum()],
         re.findall(r"\b(?:[A-Z]\w*|\d[\d.,]*)", text),
     ]
-
-
-def _inverse_document_frequency(bags: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Of each item, and under the empty string of one that was never seen."""
-    counts = Counter(item for bag in bags for item in set(bag))
-    return {item: 1 + math.log((1 + len(bags)) / (1 + count)) for item, count in {"": 0, **counts}.items()}
 
 
 def compare_bags(first: Sequence[str], second: Sequence[str], idf: Mapping[str, float]) -> list[float]:
@@ -216,6 +215,9 @@ def _describe_words(sentences: Sentences) -> Iterator[list[str]]:
         lower = ["<<", "<", *(word.lower() for word in words), ">", ">>"]
         for index, word in enumerate(words, start=2):
             before, here, after = lower[index - 1], lower[index], lower[index + 1]
+            # Dr.Who3 -> Xx.Xx0: what stands in a row of its kind counts once.
+            kinds = ["X" if c.isupper() else "x" if c.isalpha() else "0" if c.isdigit() else c for c in word]
+            shape = "".join(kind for kind, last in zip(kinds, ["", *kinds], strict=False) if kind != last)
             yield [
                 "bias",
                 f"word {word}",
@@ -228,15 +230,9 @@ def _describe_words(sentences: Sentences) -> Iterator[list[str]]:
                 f"with after {here} {after}",
                 *(f"end {here[-size:]}" for size in (1, 2, 3)),
                 *(f"start {here[:size]}" for size in (1, 2, 3)),
-                f"shape {_find_shape(word)}",
+                f"shape {shape}",
                 f"first {index == 2}",
             ]
-
-
-def _find_shape(word: str) -> str:
-    """Dr.Who3 -> Xx.Xx0: what stands in a row of its kind counts once."""
-    kinds = ["X" if c.isupper() else "x" if c.isalpha() else "0" if c.isdigit() else c for c in word]
-    return "".join(kind for kind, last in zip(kinds, ["", *kinds], strict=False) if kind != last)
 
 
 def _fit_quietly(model: Any, features: Any, labels: Sequence[str]) -> None:

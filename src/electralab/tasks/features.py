@@ -19,6 +19,7 @@ from torch import Tensor
 from electralab.config import Settings
 from electralab.model.task_model import SpanLogits, TaskModel
 from electralab.randomness import mix, permute
+from electralab.runtime import spread
 from electralab.stopping import StopSignal
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -171,16 +172,17 @@ class RowLogits:
     """Above 0: the row holds an answer. Not a number (NaN) without such a head."""
 
 
-@torch.inference_mode()
 def predict_logits(
-    network: TaskModel, features: Sequence[Feature], pad_id: int, batch_tokens: int, stop: StopSignal
+    network: TaskModel, features: Sequence[Feature], pad_id: int, batch_tokens: int, stop: StopSignal, workers: int = 1
 ) -> list[RowLogits]:
-    """In the order of the features, however they were batched."""
+    """In the order of the features, however they were batched, and by however many workers."""
     was_training = network.training
     network.eval()
     device = next(network.parameters()).device
     outputs: dict[int, RowLogits] = {}
-    for rows in group_by_length(features, batch_tokens):
+
+    @torch.inference_mode()
+    def predict(rows: Ids) -> None:
         stop.check()
         batch = collate([features[row] for row in rows], pad_id, device)
         raw = network(batch.input_ids, batch.segment_ids, batch.attention_pad)
@@ -195,6 +197,8 @@ def predict_logits(
         for index, row in enumerate(rows):
             own = logits[index, : len(features[row].ids)] if logits.ndim == 3 else logits[index]
             outputs[int(row)] = RowLogits(own, float(answerable[index]))
+
+    spread(predict, list(group_by_length(features, batch_tokens)), workers)
     network.train(was_training)
     return [outputs[row] for row in range(len(features))]
 

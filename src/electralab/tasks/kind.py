@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -134,6 +135,15 @@ class RowReader:
         self.table, self.task, self.columns, self.labels = table, task, columns, frozenset(labels)
         self.mended: Counter[str] = Counter()
         """What was mended in rows, in words, and in how many."""
+        self.ids: set[str] = set()
+        """Of the rows before, for kinds whose predictions are found by them."""
+
+    @cached_property
+    def listed_labels(self) -> frozenset[str]:
+        """Those that may occur; where all may, every item of the label column's lists."""
+        values = (row.fields.get(self.columns.label) for row in self.table.good_rows)
+        lists = (value.split() if isinstance(value, str) else value for value in values)
+        return self.labels or frozenset(str(item) for items in lists if isinstance(items, list) for item in items)
 
     def read_id(self, row: Row) -> str:
         value = row.fields.get(self.columns.id) if self.columns.id else None
@@ -204,6 +214,8 @@ class TaskKind(ABC, Generic[E, F, P, L]):
     """Whether answers are numbers."""
     text_parts: ClassVar[tuple[str, ...]] = ()
     """The parts of an example as a person names them; none: one text, or a pair."""
+    text_columns: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    """Of each part, the names of columns that hold it, the likeliest first."""
     label_columns: ClassVar[tuple[str, ...]]
     """Names of columns that hold the label, the likeliest first."""
     answer_columns: ClassVar[tuple[str, ...]] = ()
@@ -231,9 +243,10 @@ class TaskKind(ABC, Generic[E, F, P, L]):
         """Whether a .txt has one text a line, and is no table."""
         return "\t" not in "".join(lines[:1])
 
-    @abstractmethod
     def name_texts(self, table: LabelledTable, num_texts: int, label: str) -> tuple[str, ...]:
         """The columns of the texts, by their names; none where no name is known."""
+        texts = tuple(table.find_column(names, (label,)) for names in self.text_columns)
+        return texts if all(texts) else ()
 
     def has_labels(self, table: LabelledTable, columns: Columns) -> bool:
         """Whether any row has one."""
@@ -241,8 +254,8 @@ class TaskKind(ABC, Generic[E, F, P, L]):
         return any(value is not None and str(value).strip() not in self.unknown_labels for value in values)
 
     @abstractmethod
-    def converter(self, reader: RowReader) -> Callable[[Row], E]:
-        """What makes an example of a row of this table, or raises RowError; no label column: the label is not known."""
+    def convert(self, reader: RowReader, row: Row) -> E:
+        """An example of a row of the reader's table, or RowError; no label column: the label is not known."""
 
     def find_labels(self, split: Split[E]) -> tuple[str, ...]:
         """Of the training rows, in the order of the network's outputs; none for kinds without classes."""
@@ -355,7 +368,6 @@ def rows_to_examples(table: LabelledTable, task: Task, name: str, columns: Colum
     is_labelled = kind.has_labels(table, columns)
     # Where no row has a label, the column is not read: a test set may hold anything there.
     reader = RowReader(table, task, columns if is_labelled else replace(columns, label=""), labels)
-    convert = kind.converter(reader)
     examples: dict[int, Example] = {}  # by the number of their row
     bad_rows: list[BadRow] = []
     for row in table.rows:
@@ -363,7 +375,7 @@ def rows_to_examples(table: LabelledTable, task: Task, name: str, columns: Colum
             bad_rows.append(row)
             continue
         try:
-            examples[row.number] = convert(row)
+            examples[row.number] = kind.convert(reader, row)
         except RowError as reason:
             bad_rows.append(BadRow(row.number, str(reason)))
     parts = kind.text_parts or (("text",) if len(columns.texts) == 1 else ("text_a", "text_b"))

@@ -21,17 +21,7 @@ from electralab.errors import InputError, UsageError, suggest
 from electralab.tasks.catalog import plain_name
 from electralab.tasks.kind import SYMBOLS, AnyKind, Example, Labels, Split, Task, is_number, rows_to_examples
 from electralab.tasks.kinds import classification
-from electralab.tasks.table import (
-    PACKED,
-    UNDECODABLE,
-    BadRow,
-    Columns,
-    LabelledTable,
-    Row,
-    is_damaged,
-    read_lines,
-    read_suffix,
-)
+from electralab.tasks.table import PACKED, BadRow, Columns, LabelledTable, Row, as_plain_text, read_lines, read_suffix
 from electralab.tasks.texts import require_symbols
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -180,12 +170,20 @@ def read_task(
         raise InputError(f"{unlabelled.path}: has no labels to score by; add its column {columns.label!r}")
     notes = [f"{name}: {note}" for name, split in splits.items() for note in split.notes]
     if "dev" not in splits:
-        whole = train
-        train, dev = _hold_out(task.kind, whole, config.dev_share)
+        # The examples of the smallest hashes: the same ones wherever they stand.
+        examples, hashes = train.examples, _hash_examples(task.kind, train)
+        count = min(max(1, round(config.dev_share * len(hashes))), len(hashes) - 1)
+        # A bound and not a number of rows: equal contents have equal hashes, and stay together.
+        threshold = sorted(hashes)[count - 1] if count else b""
+        held = [example for example, digest in zip(examples, hashes, strict=True) if digest <= threshold]
+        kept = [example for example, digest in zip(examples, hashes, strict=True) if digest > threshold]
+        if not held or not kept:
+            raise InputError(f"{train.path}: too few different rows to hold some out; add rows, or a dev file")
+        dev = replace(train, name="dev", examples=held, rows=len(held), bad_rows=(), notes=(), row_numbers=())
+        train = replace(train, examples=kept, rows=len(kept) + len(train.bad_rows), row_numbers=())
         devs = (dev, *devs)
         notes.append(
-            f"no dev file: {len(dev.examples)} of the {len(whole.examples)} training examples are held out, "
-            "chosen by their content"
+            f"no dev file: {len(held)} of the {len(examples)} training examples are held out, chosen by their content"
         )
     if 0 < train_rows < len(train.examples):
         notes.append(f"{train_rows} of the {len(train.examples)} training examples are learned from (train_rows)")
@@ -235,11 +233,7 @@ def read_inputs(
     is_plain = num_texts != 2 and not config.texts and read_suffix(path) in _PLAIN
     lines = read_lines(path, config.encoding) if is_plain else []
     if is_plain and kind.is_plain_text(lines):
-        rows = [
-            BadRow(number, UNDECODABLE) if is_damaged(line) else Row(number, {"text": line})
-            for number, line in enumerate(lines, start=1)
-        ]
-        split = _make_split(LabelledTable(path, ("text",), rows), task, "input", Columns(("text",)), (), config)
+        split = _make_split(as_plain_text(path, lines), task, "input", Columns(("text",)), (), config)
     else:
         table = _read_rows(task, path, config)
         columns = choose_columns(table, task, config.columns, needs_label=False)
@@ -262,7 +256,7 @@ def read_inputs(
 def _read_rows(task: Task, path: Path, config: TaskDataConfig) -> LabelledTable:
     table = task.kind.read_table(path, config.encoding, task)
     if not table.good_rows:
-        raise _no_rows(path, [row for row in table.rows if isinstance(row, BadRow)])
+        raise InputError(_no_rows(path, [row for row in table.rows if isinstance(row, BadRow)]))
     return table
 
 
@@ -273,36 +267,23 @@ def _make_split(
     if len(split.bad_rows) > config.max_bad_share * split.rows:
         raise InputError(
             f"{split.path}: {len(split.bad_rows):,} of {split.rows:,} rows cannot be used "
-            f"({_name_first(split.bad_rows)}); mend them, or raise --data.max-bad-share (now {config.max_bad_share:g})"
+            f"({_name_first(split.bad_rows)}); correct them, "
+            f"or raise --data.max-bad-share (now {config.max_bad_share:g})"
         )
     if not split.examples:
-        raise _no_rows(table.path, split.bad_rows)
+        raise InputError(_no_rows(table.path, split.bad_rows))
     return split
 
 
-def _no_rows(path: Path, bad_rows: Sequence[BadRow]) -> InputError:
+def _no_rows(path: Path, bad_rows: Sequence[BadRow]) -> str:
     why = f" ({_name_first(bad_rows)})" if bad_rows else ""
-    return InputError(f"{path}: holds no row that can be used{why}; add rows")
+    return f"{path}: holds no row that can be used{why}; add rows"
 
 
 def _name_first(bad_rows: Sequence[BadRow]) -> str:
     first = "; ".join(f"row {bad.row} {bad.reason}" for bad in bad_rows[:_SHOWN_BAD_ROWS])
     more = len(bad_rows) - _SHOWN_BAD_ROWS
     return first + (f"; and {more:,} more" if more > 0 else "")
-
-
-def _hold_out(kind: AnyKind, split: Split[Example], fraction: float) -> tuple[Split[Example], Split[Example]]:
-    """The examples of the smallest hashes: the same ones wherever they stand, and equal contents together."""
-    hashes = _hash_examples(kind, split)
-    count = min(max(1, round(fraction * len(hashes))), len(hashes) - 1)
-    # A bound and not a number of rows: equal contents have equal hashes, and stay together.
-    threshold = sorted(hashes)[count - 1] if count else b""
-    held = [example for example, digest in zip(split.examples, hashes, strict=True) if digest <= threshold]
-    kept = [example for example, digest in zip(split.examples, hashes, strict=True) if digest > threshold]
-    if not held or not kept:
-        raise InputError(f"{split.path}: too few different rows to hold some out; add rows, or a dev file")
-    train = replace(split, examples=kept, rows=len(kept) + len(split.bad_rows), row_numbers=())
-    return train, replace(split, name="dev", examples=held, rows=len(held), bad_rows=(), notes=(), row_numbers=())
 
 
 def _hash_examples(kind: AnyKind, split: Split[Example]) -> list[bytes]:
@@ -326,13 +307,31 @@ def choose_columns(table: LabelledTable, task: Task, requested: Columns, *, need
     if requested.texts and needed and len(requested.texts) != needed:
         flags = "--data.text-a and --data.text-b" if needed == 2 else "--data.text alone"
         raise UsageError(f"--data: the task reads {needed} column{'s' * (needed > 1)} of text; give {flags}")
-    named = kind.name_texts(table, num_texts, requested.label)
-    texts = requested.texts
+    texts, named = requested.texts, kind.name_texts(table, num_texts, requested.label)
     if kind.is_pooled and task.of_symbols and not texts:
-        texts = _find_lists(table, max(1, num_texts), named, requested.label)
+        # Columns of lists: those named like texts or symbols or, where there are no more than needed, all.
+        count = max(1, num_texts)
+        lists = [column for column in table.columns if column != requested.label and _holds_lists(table, column)]
+        known = [column for column in lists if column.lower() in _SYMBOL_COLUMNS]
+        texts = tuple(next((columns for columns in (known, lists) if len(columns) == count), []))
+        if named and all(column in lists for column in named):
+            texts = named
+        elif len(lists) > count and not texts:
+            flags = "--data.text" if count == 1 else "--data.text-a and --data.text-b"
+            several = ", ".join(map(repr, lists[:_SHOWN_COLUMNS]))
+            raise UsageError(f"{table.path}: several columns hold lists ({several}); give {flags}")
     texts = texts or named
     if kind.is_pooled and not task.of_symbols:
-        _refuse_lists(table, texts, requested.label)
+        # Where a text is needed, and there is a list in its place.
+        taken = (*classification.KIND.label_columns, *_IDS)
+        others = [name for name in table.columns if name != requested.label and name.lower() not in taken]
+        lists = [column for column in texts or others if _holds_lists(table, column)]
+        has_text = any(isinstance(value, str) for column in others for value in table.sample(column))
+        if lists and (texts or not has_text):
+            raise InputError(
+                f"{table.path}: column {lists[0]!r} holds lists, which a model of text does not read; give a column of "
+                "text, or a model of symbols (prepare --symbols)"
+            )
     label = requested.label or table.find_column(kind.label_columns, texts)
     if kind.is_pooled:
         texts = texts or _longest_texts(table, max(1, num_texts), label)
@@ -369,33 +368,6 @@ def _list_columns(table: LabelledTable, wanted: str = "") -> str:
 def _holds_lists(table: LabelledTable, column: str) -> bool:
     values = [value for value in table.sample(column) if value is not None]
     return bool(values) and 2 * sum(isinstance(value, list) for value in values) > len(values)
-
-
-def _find_lists(table: LabelledTable, count: int, named: tuple[str, ...], label: str) -> tuple[str, ...]:
-    """So many columns of lists: those named like texts or symbols or, where there are no more than needed, all."""
-    lists = [column for column in table.columns if column != label and _holds_lists(table, column)]
-    if named and all(column in lists for column in named):
-        return named
-    known = [column for column in lists if column.lower() in _SYMBOL_COLUMNS]
-    chosen = next((columns for columns in (known, lists) if len(columns) == count), [])
-    if len(lists) > count and not chosen:
-        flags = "--data.text" if count == 1 else "--data.text-a and --data.text-b"
-        several = ", ".join(map(repr, lists[:_SHOWN_COLUMNS]))
-        raise UsageError(f"{table.path}: several columns hold lists ({several}); give {flags}")
-    return tuple(chosen)
-
-
-def _refuse_lists(table: LabelledTable, texts: tuple[str, ...], label: str) -> None:
-    """Where a text is needed, and there is a list in its place."""
-    known = (*classification.KIND.label_columns, *_IDS)
-    others = [name for name in table.columns if name != label and name.lower() not in known]
-    lists = [column for column in texts or others if _holds_lists(table, column)]
-    has_text = any(isinstance(value, str) for column in others for value in table.sample(column))
-    if lists and (texts or not has_text):
-        raise InputError(
-            f"{table.path}: column {lists[0]!r} holds lists, which a model of text does not read; give a column of "
-            "text, or a model of symbols (prepare --symbols)"
-        )
 
 
 def _longest_texts(table: LabelledTable, count: int, label: str) -> tuple[str, ...]:

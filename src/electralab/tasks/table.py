@@ -137,14 +137,11 @@ def read_table(path: Path, encoding: str, headless: tuple[str, ...] = (), list_c
     lines = read_lines(path, encoding)
     if source.format == "jsonl":
         return _from_objects(path, _parse_json_lines(lines), list_column)
-    return _with_header(path, _split_csv(lines) if source.format == "csv" else _split_tabs(lines), headless)
-
-
-def _with_header(path: Path, records: Iterator[Cells | BadRow], headless: tuple[str, ...]) -> LabelledTable:
+    records = _split_csv(lines) if source.format == "csv" else _split_tabs(lines)
     first = next(records, None)
     if not isinstance(first, tuple):
         reason = first.reason if first else "is blank"
-        raise InputError(f"{path}: line 1, which names the columns, {reason}; mend it")
+        raise InputError(f"{path}: line 1, which names the columns, {reason}; correct it")
     # People put spaces behind the commas of a header.
     columns = tuple(name.strip() for name in first[1])
     if headless and not set(headless) & set(columns):
@@ -165,12 +162,17 @@ def _with_header(path: Path, records: Iterator[Cells | BadRow], headless: tuple[
     return LabelledTable(path, columns, rows)
 
 
+def as_plain_text(path: Path, lines: Sequence[str]) -> LabelledTable:
+    """One text a line."""
+    numbered = enumerate(lines, start=1)
+    rows = [BadRow(place, UNDECODABLE) if is_damaged(line) else Row(place, {"text": line}) for place, line in numbered]
+    return LabelledTable(path, ("text",), rows)
+
+
 def _split_tabs(lines: Sequence[str]) -> Iterator[Cells | BadRow]:
     for number, line in enumerate(lines, start=1):
-        if is_damaged(line):
-            yield BadRow(number, UNDECODABLE)
-        elif not line:
-            yield BadRow(number, "is blank")
+        if is_damaged(line) or not line:
+            yield BadRow(number, UNDECODABLE if line else "is blank")
         else:
             yield number, line.split("\t")
 
@@ -201,10 +203,8 @@ def _split_csv(lines: Sequence[str]) -> Iterator[Cells | BadRow]:
             yield BadRow(start + 1, "has broken quoting (a quotation mark that is not closed in its row)")
             continue
         index = start + span
-        if any(map(is_damaged, fields)):
-            yield BadRow(start + 1, UNDECODABLE)
-        elif not lines[start]:
-            yield BadRow(start + 1, "is blank")
+        if any(map(is_damaged, fields)) or not lines[start]:
+            yield BadRow(start + 1, UNDECODABLE if lines[start] else "is blank")
         else:
             yield start + 1, fields
 
@@ -222,11 +222,11 @@ def _parse_json_lines(lines: Sequence[str]) -> Iterator[tuple[int, Any] | BadRow
 
 def parse_json(path: Path, text: str) -> Any:
     if is_damaged(text):
-        raise InputError(f"{path}: {UNDECODABLE}; mend the file")
+        raise InputError(f"{path}: {UNDECODABLE}; correct the file")
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not valid JSON ({error}); mend the file") from None
+        raise InputError(f"{path}: not valid JSON ({error}); correct the file") from None
 
 
 def _from_objects(path: Path, values: Iterable[tuple[int, Any] | BadRow], list_column: str) -> LabelledTable:

@@ -29,6 +29,8 @@ TEXT_COLUMNS = (
     *("text", "sentence", "document", "review", "review_text", "review_body", "content", "comment", "message", "tweet"),
     *("utterance", "body", "description", "title", "headline", "question"),
 )
+# How a row of symbols names its pair, or its one sequence.
+_SYMBOL_PARTS = (("text_a", "text_b"), ("text", kind.SYMBOLS, "events"))
 # So many examples show whether a file holds symbols or text.
 _SAMPLE = 1000
 
@@ -47,13 +49,12 @@ class TextKind(kind.TaskKind[TE, Feature, kind.P, Tensor]):
     """One answer for a text, or for a pair."""
 
     shape = "row"
+    unlabelled: TE
+    """Without texts, its answer not known."""
 
     @abstractmethod
     def target(self, example: TE, class_ids: Mapping[str, int]) -> Ids | NDArray[np.float32]:
         """(1,)"""
-
-    @abstractmethod
-    def make_unlabelled(self, texts: tuple[str, ...]) -> TE: ...
 
     def name_texts(self, table: LabelledTable, num_texts: int, label: str) -> tuple[str, ...]:
         pairs = (tuple(table.find_column([name], (label,)) for name in names) for names in PAIR_COLUMNS)
@@ -100,7 +101,7 @@ class TextKind(kind.TaskKind[TE, Feature, kind.P, Tensor]):
         if len(texts) not in allowed:
             count, wanted = f"{len(texts)} text{'s' * (len(texts) != 1)}", " or ".join(map(str, allowed))
             raise InputError(f"has {count}, the model was tuned on {wanted}; give as many")
-        return self.make_unlabelled(texts)
+        return replace(self.unlabelled, texts=texts)
 
 
 def _parse_sequences(given: kind.TaskInput, num_texts: int, tokenizer: Tokenizer) -> list[str]:
@@ -108,30 +109,27 @@ def _parse_sequences(given: kind.TaskInput, num_texts: int, tokenizer: Tokenizer
     parts: Sequence[object] = [given]
     if isinstance(given, Mapping):
         lists = [part for part in given.values() if isinstance(part, list | tuple)]
-        named = [given[name] for name in ("text", kind.SYMBOLS, "events") if name in given]
-        if "text_a" in given and "text_b" in given:
-            parts = [given["text_a"], given["text_b"]]
-        elif named or len(lists) == 1:
-            parts = (named or lists)[:1]
-        else:
+        pair, named = ([given[name] for name in names if name in given] for names in _SYMBOL_PARTS)
+        if len(pair) < 2 and not named and len(lists) != 1:
             raise InputError(f"has {kind.name_some(given)}; give 'text_a' and 'text_b', or 'text', as lists of symbols")
+        parts = pair if len(pair) == 2 else (named or lists)[:1]
     elif isinstance(given, list | tuple) and given:
         are_lists = all(isinstance(part, list | tuple) for part in given)
         are_strings = num_texts == 2 and all(isinstance(part, str) for part in given)
         parts = given if are_lists or are_strings else [given]
     texts = []
     for part in parts:
-        try:
-            if isinstance(part, list | tuple):
+        if isinstance(part, list | tuple):
+            try:
                 texts.append(kind.spell_symbols(part))
-                continue
-        except ValueError as error:
-            raise InputError(str(error) if part else "is empty; give a list of symbols") from None
-        if not isinstance(part, str) or is_prose([part], tokenizer):
+            except ValueError as error:
+                raise InputError(str(error) if part else "is empty; give a list of symbols") from None
+        elif isinstance(part, str) and not is_prose([part], tokenizer):
+            texts.append(part)
+        else:
             raise InputError(
                 f"a model of symbols takes a list of strings or integers, got {str(part)[:40]!r}; give a list"
             )
-        texts.append(part)
     return texts
 
 
@@ -152,11 +150,10 @@ def linear_baseline(
     some = take_texts(train)
     predict = fit([example.texts for example in some], [read_answer(example) for example in some])
     features = "TF-IDF of words and " + ("characters" if len(train[0].texts) == 1 else "what the pair shares")
-
-    def predict_all(examples: Sequence[TE]) -> list[kind.P]:
-        return [to_prediction(answer) for answer in predict([example.texts for example in examples])]
-
-    return kind.BaselineMethod(baselines.LINEAR, f"{what} over {features}", len(some), predict_all)
+    return kind.BaselineMethod(
+        *(baselines.LINEAR, f"{what} over {features}", len(some)),
+        lambda examples: [to_prediction(answer) for answer in predict([example.texts for example in examples])],
+    )
 
 
 def take_texts(examples: Sequence[TE]) -> list[TE]:

@@ -67,6 +67,7 @@ def make_batch(
     segments = np.zeros_like(ids)
     if is_pairs:
         is_sep = ids == tokenizer.special.sep
+        # Less itself: the first [SEP] still belongs to the first segment.
         segments = ((np.cumsum(is_sep, axis=1) - is_sep > 0) & ~is_pad).astype(np.int64)
     row_numbers = np.arange(len(ids), dtype=np.int64)
     return Batch(
@@ -85,6 +86,7 @@ def rows_from(start: int, count: int, *, row_count: int, seed: int) -> NDArray[n
     draws = np.arange(start, start + count, dtype=np.int64)
     epochs, places = np.divmod(draws, row_count)
     rows = np.empty_like(places)
+    # A step may begin in one epoch and end in the next, and each epoch has its own permutation.
     for epoch in np.unique(epochs):
         of_epoch = epochs == epoch
         rows[of_epoch] = permute(places[of_epoch], row_count, seed=seed, epoch=int(epoch))
@@ -113,6 +115,7 @@ def halve_rows(
     """
     length = ids.shape[1] // 2
     first, second = ids[:, :length].copy(), ids[:, length : 2 * length].copy()
+    # A row whose first half ends in padding has its [SEP] already.
     is_cut = first[:, -1] != tokenizer.special.pad
     first[is_cut, -1] = tokenizer.special.sep
     second[:, 0] = np.where(second[:, 0] == tokenizer.special.pad, second[:, 0], tokenizer.special.cls)
@@ -123,6 +126,7 @@ def halve_rows(
 
 def heldout_batches(data: PreparedData, rows: Rows, *, limit: int, batch_size: int) -> list[Batch]:
     """At most `limit` held-out rows, always the same, spread evenly over all of them: every source has its share."""
+    # Unique: rounding may name a row twice.
     places = np.unique(np.linspace(0, len(rows) - 1, min(limit, len(rows))).astype(np.int64))
     batch = make_batch(rows.take(places), data.tokenizer, is_pairs=data.packing == "pairs", dataset_rows=places)
     return batch.split(batch_size)
@@ -149,6 +153,7 @@ def batch_by_length(
     order = np.argsort(-lengths, kind="stable")
     start = 0
     while start < len(order):
+        # The first row of a batch is its longest, so its length is the width of all.
         width = int(lengths[order[start]])
         chosen = order[start : start + max(1, batch_tokens // width)]
         ids = np.full((len(chosen), width), special.pad, dtype=np.int64)

@@ -50,12 +50,19 @@ class TrainingState:
     """What is to be logged of the last step, if a stop came between the step and its log."""
 
 
-def save_checkpoint(checkpoints_dir: Path, state: TrainingState, keep: int) -> Path:
-    """Write step-N beside the others, then let go of all but the newest `keep`."""
+def save_checkpoint(
+    checkpoints_dir: Path, state: TrainingState, keep: int, write_moments: Callable[[Path], None] | None = None
+) -> Path:
+    """Write step-N beside the others, then let go of all but the newest `keep`. `write_moments` has the optimizer's
+    state written into the folder by those who have it, in files of any number."""
     step = state.progress.step
     path = checkpoints_dir / f"step-{step}"
     with new_folder(path, kind="checkpoint", step=step) as folder:
-        tensors = {"model": _model_tensors(state.model), "optimizer": state.optimizer.tensors()}
+        tensors = {"model": _model_tensors(state.model)}
+        if write_moments is None:
+            tensors["optimizer"] = state.optimizer.tensors()
+        else:
+            write_moments(folder)
         for name, live in tensors.items():
             assert all(tensor.is_contiguous() for tensor in live.values())
             save_file(live, folder / f"{name}.safetensors")
@@ -73,6 +80,11 @@ def save_checkpoint(checkpoints_dir: Path, state: TrainingState, keep: int) -> P
     for old in [*newer, *older[max(keep, 1) - 1 :]]:
         shutil.rmtree(old)
     return path
+
+
+def write_part(folder: Path, tensors: dict[str, Tensor], rank: int, size: int) -> None:
+    """A share of the optimizer's state, by a rank that has it; the folder is synced and hashed by the first."""
+    save_file(tensors, folder / f"optimizer-{rank + 1:05}-of-{size:05}.safetensors")
 
 
 def checkpoint_step(path: Path) -> int:
@@ -107,8 +119,8 @@ def find_latest(checkpoints_dir: Path, warn: Callable[[str], None] = lambda _: N
 
 def load_checkpoint(path: Path, state: TrainingState) -> None:
     """Fill the live tensors in place: ties survive, and storage is our own, aligned as torch aligned it."""
-    _fill(path / "model.safetensors", _model_tensors(state.model))
-    _fill(path / "optimizer.safetensors", state.optimizer.tensors())
+    _fill([path / "model.safetensors"], _model_tensors(state.model))
+    _fill(sorted(path.glob("optimizer*.safetensors")), state.optimizer.tensors())
     stored = CheckpointState.read(path)
     state.progress = TrainingProgress(**stored.progress.model_dump())
     state.pending = stored.pending
@@ -127,18 +139,22 @@ def _model_tensors(model: nn.Module) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
-def _fill(path: Path, live: dict[str, Tensor]) -> None:
-    try:
-        with safe_open(path, framework="pt") as file:
-            names = set(file.keys())
-            if names != live.keys():
-                odd = sorted(names ^ live.keys())[0]
-                raise DamagedArtifact(f"{path}: does not hold the tensors of this model (first difference {odd!r})")
-            for name, tensor in live.items():
-                stored = file.get_tensor(name)
-                if stored.shape != tensor.shape or stored.dtype != tensor.dtype:
-                    raise DamagedArtifact(f"{path}: {name} is {list(stored.shape)}, expected {list(tensor.shape)}")
-                # Copied, not mapped: the alignment of a memory map can change the bits of a product.
-                tensor.copy_(stored)
-    except SafetensorError as error:
-        raise DamagedArtifact(f"{path}: not a readable safetensors file ({error})") from None
+def _fill(paths: list[Path], live: dict[str, Tensor]) -> None:
+    """From one file, or from several of which each has some of the tensors."""
+    names: set[str] = set()
+    for path in paths:
+        try:
+            with safe_open(path, framework="pt") as file:
+                names.update(file.keys())
+                for name in live.keys() & set(file.keys()):
+                    tensor, stored = live[name], file.get_tensor(name)
+                    if stored.shape != tensor.shape or stored.dtype != tensor.dtype:
+                        raise DamagedArtifact(f"{path}: {name} is {list(stored.shape)}, expected {list(tensor.shape)}")
+                    # Copied, not mapped: the alignment of a memory map can change the bits of a product.
+                    tensor.copy_(stored)
+        except SafetensorError as error:
+            raise DamagedArtifact(f"{path}: not a readable safetensors file ({error})") from None
+    if names != live.keys():
+        odd = sorted(names ^ live.keys())[0]
+        where = ", ".join(map(str, paths))
+        raise DamagedArtifact(f"{where}: does not hold the tensors of this model (first difference {odd!r})")

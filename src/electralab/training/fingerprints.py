@@ -56,7 +56,7 @@ def check_resumable(
     if extend and requested.settings.get("procedure") == "two-stage" and requested.total_steps != stored.total_steps:
         raise UsageError(
             f"--extend: the stages of procedure 'two-stage' are halves of {stored.total_steps} steps, and in a longer "
-            f"run the generator would learn again and the discriminator begin anew; {ANOTHER}"
+            f"run the generator would learn again and the discriminator start from random weights; {ANOTHER}"
         )
     if extend and requested.total_steps < stored.total_steps:
         steps = f"{requested.budget} is {requested.total_steps} steps, the run has {stored.total_steps}"

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -87,6 +88,12 @@ class TrainStep:
         self.optimizer.set_rates(lr_factor)
         self.optimizer.step()
 
+    def collect(self) -> None:
+        """Bring the run's state up to date, where parts of it are elsewhere; here all of it is in place."""
+
+    write_moments: Callable[[Path], None] | None = None
+    """Writes the optimizer's state into the folder of a checkpoint, where it is not part of what is collected."""
+
     def close(self) -> None:
         """Nothing is left open here."""
 
@@ -109,9 +116,11 @@ def train(
             norm = join_norms(norms.values())
             factor = lr_factor(step)
             is_finite = math.isfinite(loss) and math.isfinite(norm)
+            # The last look: from here on weights change, and a step that has begun to change them is finished.
             stop.check()
             if is_finite:
                 train_step.update(factor, clip_norm / norm if clip_norm and norm > clip_norm else 1.0)
+            # A step that is not finite is skipped: under fp16 that is how the scale finds its size.
             scale.adapt(is_finite)
             yield StepReport(step, loss, norm, norms, factor, is_skipped=not is_finite)
 
@@ -127,6 +136,7 @@ def measure_norms(gradients: Mapping[str, Tensor], scale: float) -> dict[str, fl
 
 def join_norms(norms: Iterable[float]) -> float:
     """The norm of all gradients together."""
+    # In 32 bits, on any device: the factor of clipping, and so the golden losses, depend on the bits of this sum.
     return float(torch.linalg.vector_norm(torch.tensor(list(norms), dtype=torch.float32)))
 
 

@@ -5,7 +5,7 @@ named parameters, depths -> ParameterGroup... -> Optimizer
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -130,27 +130,40 @@ class Muon(torch.optim.Optimizer):
         assert closure is None
         for group in self.param_groups:
             for parameter in group["params"]:
-                if parameter.grad is None:
-                    continue
-                buffer = self.state[parameter]["momentum"]
-                buffer.lerp_(parameter.grad, 1 - group["momentum"])
-                nesterov = parameter.grad.lerp(buffer, group["momentum"])
-                update = orthogonalise(nesterov, group["iterations"], self._dtype).to(parameter.dtype)
-                # Tall matrices take larger steps so that the change of the output has the same size (per RMS).
-                scale = max(1.0, parameter.shape[0] / parameter.shape[1]) ** 0.5
-                parameter.mul_(1 - group["lr"] * group["weight_decay"])
-                parameter.add_(update, alpha=-group["lr"] * scale)
+                if parameter.grad is not None:
+                    direction = self.advance(parameter, group)
+                    update = orthogonalise(direction, group["iterations"], self._dtype).to(parameter.dtype)
+                    self.move(parameter, group, update, parameter.shape)
+
+    def advance(self, parameter: nn.Parameter, group: dict[str, Any]) -> Tensor:
+        """Take the gradient into the momentum; the direction before it is orthogonalised."""
+        assert parameter.grad is not None
+        buffer: Tensor = self.state[parameter]["momentum"]
+        buffer.lerp_(parameter.grad, 1 - group["momentum"])
+        return parameter.grad.lerp(buffer, group["momentum"])
+
+    def move(self, parameter: nn.Parameter, group: dict[str, Any], update: Tensor, shape: torch.Size) -> None:
+        """`shape`: of the whole matrix, of which the parameter may be a part."""
+        # Tall matrices take larger steps so that the change of the output has the same size (per RMS).
+        scale = max(1.0, shape[0] / shape[1]) ** 0.5
+        parameter.mul_(1 - group["lr"] * group["weight_decay"])
+        parameter.add_(update, alpha=-group["lr"] * scale)
 
 
 class Optimizer:
     """AdamW (fused), with Muon beside it where asked for, behind one step and one flat state."""
 
     def __init__(
-        self, groups: list[ParameterGroup], config: OptimizerConfig, product_dtype: torch.dtype = torch.float32
+        self,
+        groups: list[ParameterGroup],
+        config: OptimizerConfig,
+        product_dtype: torch.dtype = torch.float32,
+        muon_kind: type[Muon] = Muon,
     ) -> None:
         """`product_dtype`: what Muon's matrix products are in; weights and moments stay in float32."""
         self._groups = groups
         self._config = config
+        self._product_dtype = product_dtype
         self._parts: list[torch.optim.Optimizer] = []
         torch_groups: dict[str, list[dict[str, Any]]] = {"adamw": [], "muon": []}
         for group in groups:
@@ -163,13 +176,25 @@ class Optimizer:
             self._parts.append(torch.optim.AdamW(adamw, betas=betas, eps=config.epsilon, fused=True))
         if muon:
             iterations, dtype = config.muon_iterations, product_dtype
-            self._parts.append(Muon(muon, momentum=config.muon_momentum, iterations=iterations, dtype=dtype))
+            self._parts.append(muon_kind(muon, momentum=config.muon_momentum, iterations=iterations, dtype=dtype))
         self._names = {id(parameter): name for group in groups for name, parameter in group.parameters}
         self._fill_state()
         self._averages = {} if config.average_decay == 0 else self._copy_weights()
         self._averaged_steps = torch.zeros(())
         self.owned = frozenset(self.names)
         """The names that are updated here: all of them, where a run has one worker."""
+
+    def rebuild(self, parameters: Mapping[str, nn.Parameter], muon_kind: type[Muon]) -> "Optimizer":
+        """The same rules for other tensors of the same names, with a state that begins anew."""
+        groups = [
+            replace(group, parameters=tuple((name, parameters[name]) for name, _ in group.parameters))
+            for group in self._groups
+        ]
+        return Optimizer(groups, self._config, self._product_dtype, muon_kind)
+
+    @property
+    def muon(self) -> Muon | None:
+        return next((part for part in self._parts if isinstance(part, Muon)), None)
 
     @property
     def parameters(self) -> list[nn.Parameter]:

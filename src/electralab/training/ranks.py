@@ -9,9 +9,8 @@ to the last bit, so that every rank ends with the sum that one process would hav
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import timedelta
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -19,69 +18,17 @@ from torch import Tensor
 
 from electralab import runtime
 from electralab.errors import UsageError, WorkerFailed
+from electralab.events import Event, Result
 from electralab.stopping import StopSignal
-from electralab.training.checkpoint import TrainingState
+from electralab.training.checkpoint import TrainingState, write_part
+from electralab.training.group import Parallel, RankGroup, join_ranks
 from electralab.training.loop import TrainStep, measure_norms
 from electralab.training.workers import SlicedTask, StepMemory, WorkerJob, WorkerPart
 
-# A rank that does not answer for so long is taken for lost. Between steps there is no limit: evaluation takes its time.
-_PATIENCE = timedelta(seconds=30)
-_FOREVER = timedelta(days=30)
+if TYPE_CHECKING:  # whose parts of torch take a second to import
+    from electralab.training.sharded import ShardableTask, ShardedPart
 
-
-class _Group:
-    """The ranks as each of them sees the others."""
-
-    def __init__(self) -> None:
-        if not dist.is_initialized():
-            dist.init_process_group("gloo", timeout=_PATIENCE)
-        self.rank, self.size = dist.get_rank(), dist.get_world_size()
-        # Commands come whenever the first rank is ready for a step.
-        self._commands = dist.new_group(timeout=_FOREVER)
-
-    def command(self, *message: Any) -> tuple[Any, ...]:
-        """What the first rank says, to all."""
-        box = [message]
-        with self._connected():
-            dist.broadcast_object_list(box, src=0, group=self._commands)
-        return box[0]
-
-    def gather(self, value: Any) -> list[Any]:
-        """Everybody's value, on the first rank."""
-        values: list[Any] = [None] * self.size
-        with self._connected():
-            dist.gather_object(value, values if self.rank == 0 else None, dst=0)
-        return values
-
-    def exchange(self, ours: Tensor | None, theirs: Tensor | None, partner: int) -> None:
-        """Send one to the partner and fill the other by what it sends; None where there is nothing to send."""
-        with self._connected():
-            sending = None if ours is None else dist.isend(ours, partner)
-            if theirs is not None:
-                dist.recv(theirs, partner)
-            if sending is not None:
-                sending.wait()
-
-    @contextmanager
-    def _connected(self) -> Iterator[None]:
-        try:
-            yield
-        except RuntimeError as error:  # torch.distributed has no narrower one for a line that broke or hangs
-            reason = str(error).splitlines()[0]
-            raise WorkerFailed(
-                f"rank {self.rank}: another rank ended or does not answer ({reason}); the same command goes on from "
-                "the last checkpoint, with any number of ranks"
-            ) from None
-
-
-_GROUP: list[_Group] = []
-"""Of this process, once it has joined."""
-
-
-def join_ranks() -> _Group:
-    if not _GROUP:
-        _GROUP.append(_Group())
-    return _GROUP[0]
+R = TypeVar("R")
 
 
 def check_ranks(num_slices: int) -> None:
@@ -95,78 +42,141 @@ def check_ranks(num_slices: int) -> None:
 
 
 class RankStep(TrainStep):
-    """The steps of a run, on its first rank."""
+    """The steps of a run, on its first rank: every part of a step is one of all ranks."""
 
-    def __init__(self, state: TrainingState, task: SlicedTask, job: WorkerJob, *, num_slices: int) -> None:
+    def __init__(
+        self,
+        state: TrainingState,
+        task: SlicedTask,
+        job: WorkerJob,
+        *,
+        num_slices: int,
+        device: torch.device,
+        parallel: Parallel = "ddp",
+        sharded_checkpoints: bool = False,
+    ) -> None:
         super().__init__(state.model, state.optimizer, task.micro_losses)
         check_ranks(num_slices)
-        self._group, self._task = join_ranks(), task
-        self._group.command("job", job, num_slices)
-        self._part = _RankPart(state, task, num_slices, self._group)
+        if sharded_checkpoints:
+            self.write_moments = self._write_moments
+        self._group, self._task, self._parallel = join_ranks(device), task, parallel
+        self._group.command("job", job, num_slices, parallel)
+        with self._group.connected():
+            self._part = _make_part(job, num_slices, parallel, self._group, state, task)
 
     @property
     def description(self) -> str:
-        return f"{self._group.size} ranks"
+        return f"{self._group.size} ranks ({self._parallel})"
 
     def backward(self, step: int, scale: float) -> float:
         self._group.command("backward", step, scale)
-        self._part.memory.reset_claims()
-        parts = self._group.gather((self._part.backward(step, scale), self._task.part_metrics))
+        with self._group.connected():
+            ours = self._part.backward(step, scale), self._part.task.part_metrics
+        parts = self._group.gather(ours)
         losses = {number: loss for rank_losses, _ in parts for number, loss in rank_losses.items()}
         self._task.part_metrics = {number: seen for _, metrics in parts for number, seen in metrics.items()}
         return sum((losses[number] for number in sorted(losses)), 0.0)
 
     def norms(self, scale: float) -> dict[str, float]:
         self._group.command("norms", scale)
-        return self._part.norms(scale)
+        with self._group.connected():
+            return self._part.norms(scale)
 
     def update(self, lr_factor: float, shrink: float) -> None:
         self._group.command("update", lr_factor, shrink)
-        self._part.update(lr_factor, shrink)
-        self.optimizer.count_step()
+        with self._group.connected():
+            self._part.update(lr_factor, shrink)
+
+    def collect(self) -> None:
+        has_moments = self.write_moments is None
+        self._group.command("collect", has_moments)
+        with self._group.connected():
+            self._part.collect(has_moments)
+
+    def _write_moments(self, folder: Path) -> None:
+        self._group.command("write", folder)
+        with self._group.connected():
+            self._part.write_moments(folder)
+        self._group.gather(None)  # all have written
 
 
-def follow(stop: StopSignal) -> Any:
+def _make_part(
+    job: WorkerJob,
+    num_slices: int,
+    parallel: Parallel,
+    group: RankGroup,
+    state: TrainingState | None = None,
+    task: SlicedTask | None = None,
+) -> "_RankPart | ShardedPart":
+    """What this rank has of the networks. `state`, `task`: those of the run, which the first rank has."""
+    if parallel == "ddp":
+        if state is None or task is None:
+            state, task = job.build(*job.arguments)
+        return _RankPart(state, task, num_slices, group)
+    from electralab.training.sharded import ShardedPart
+
+    own_state, own_task = job.build(*job.arguments)
+    shardable = cast("ShardableTask", own_task)
+    return ShardedPart(own_state, shardable, num_slices, parallel, group.mesh(), state, cast("ShardableTask", task))
+
+
+def follow(stop: StopSignal, device: torch.device) -> Any:
     """The life of every other rank: what the first one ends with."""
-    group = join_ranks()
-    part: _RankPart | None = None
+    group = join_ranks(device)
+    part: _RankPart | ShardedPart | None = None
     while True:
         try:
             message = group.command()
-            if message[0] == "job":
-                _, job, num_slices = message
-                torch.set_num_threads(job.threads)
-                state, task = job.build(*job.arguments)
-                part = _RankPart(state, task, num_slices, group)
-                continue
-            if message[0] == "end":
-                dist.destroy_process_group()
-                return message[1]
-            assert part is not None, "there is a job before its first step"
-            match message:
-                case "backward", step, scale:
-                    part.memory.reset_claims()
-                    group.gather((part.backward(step, scale), part.task.part_metrics))
-                case "norms", scale:
-                    part.norms(scale)
-                case "update", lr_factor, shrink:
-                    part.update(lr_factor, shrink)
-                    part.state.optimizer.count_step()
+            with group.connected():
+                match message:
+                    case "end", result:
+                        group.close()
+                        return result
+                    case "job", job, num_slices, parallel:
+                        torch.set_num_threads(job.threads)
+                        part = None  # the memory of a probe is free before the run's own
+                        part = _make_part(job, num_slices, parallel, group)
+                        continue
+                assert part is not None, "there is a job before its first step"
+                match message:
+                    case "backward", step, scale:
+                        group.gather((part.backward(step, scale), part.task.part_metrics))
+                    case "norms", scale:
+                        part.norms(scale)
+                    case "update", lr_factor, shrink:
+                        part.update(lr_factor, shrink)
+                    case "collect", has_moments:
+                        part.collect(has_moments)
+                    case "write", folder:
+                        part.write_moments(folder)
+                        group.gather(None)
         except WorkerFailed:
             stop.check()  # all were told to stop, and the first one has saved
             raise
 
 
-def end_ranks(result: Any) -> None:
-    """On the first rank, when all is written: the others end with the same result."""
-    join_ranks().command("end", result)
-    dist.destroy_process_group()
+def share_run(events: Iterator[Event[R]], stop: StopSignal, device: torch.device) -> Iterator[Event[R]]:
+    """A run as it is, or, started by torchrun, on all ranks: the first is the run, the others only compute for it and
+    end with the same result when all is written."""
+    rank, num_ranks = runtime.find_rank()
+    if num_ranks == 1:
+        yield from events
+        return
+    group = join_ranks(device)  # at once: the first may read and measure for minutes before its first step
+    if rank > 0:
+        yield Result(follow(stop, device))
+        return
+    for event in events:
+        if isinstance(event, Result):
+            group.command("end", event.value)
+            group.close()
+        yield event
 
 
 class _RankPart(WorkerPart):
     """What a rank computes in a step, and how its sum becomes everybody's."""
 
-    def __init__(self, state: TrainingState, task: SlicedTask, num_slices: int, group: _Group) -> None:
+    def __init__(self, state: TrainingState, task: SlicedTask, num_slices: int, group: RankGroup) -> None:
         super().__init__(state, task, num_slices, None, number=0, num_workers=1)
         self.state, self.task, self._group = state, task, group
         self._width = num_slices // group.size
@@ -175,7 +185,10 @@ class _RankPart(WorkerPart):
         with torch.no_grad():
             for tensor in tensors:  # those of the first rank: whatever it started from or resumed
                 dist.broadcast(tensor.detach(), src=0)
-        self._sums = [torch.zeros_like(parameter) for parameter in state.optimizer.parameters]
+
+    def backward(self, step: int, scale: float) -> dict[int, float]:
+        self.memory.reset_claims()
+        return super().backward(step, scale)
 
     @torch.no_grad()
     def norms(self, scale: float) -> dict[str, float]:
@@ -195,7 +208,7 @@ class _RankPart(WorkerPart):
             partner = rank ^ distance
             # A node has something in it if its first slice is there; that of a rank begins at its lowest neighbour's.
             has_partner = (partner // distance * distance) * width < count
-            received = torch.empty(_numel(own[0]) + len(counts)) if has_partner else None
+            received = counts.new_empty(_numel(own[0]) + len(counts)) if has_partner else None
             self._group.exchange(node, received, partner)
             if node is None or received is None:
                 node = received if node is None else node
@@ -211,6 +224,19 @@ class _RankPart(WorkerPart):
             if count:
                 gradients[name] = part
         return measure_norms(gradients, scale)
+
+    def update(self, lr_factor: float, shrink: float) -> None:
+        super().update(lr_factor, shrink)
+        self.state.optimizer.count_step()
+
+    def collect(self, has_moments: bool) -> None:
+        """Every rank has all."""
+
+    def write_moments(self, folder: Path) -> None:
+        """Every rank has all, and writes a share of it."""
+        rank, size = self._group.rank, self._group.size
+        tensors = dict(list(self.state.optimizer.tensors().items())[rank::size])
+        write_part(folder, tensors, rank, size)
 
 
 def _numel(tensors: list[Tensor]) -> int:

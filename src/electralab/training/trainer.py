@@ -182,7 +182,8 @@ class Trainer:
         except Stopped:
             # The step that a checkpoint already holds is not written again: replacing it would put it at risk.
             if progress.step != self.saved_step:
-                yield from self._save(log)
+                train_step.collect()
+                yield from self._save(log, train_step)
             raise
         finally:
             train_step.close()
@@ -215,6 +216,9 @@ class Trainer:
             # adaptive loss scale skips a step now and then to find its value; that says nothing about the weights.
             is_sound = not report.is_skipped or self.state.scale.is_adaptive
             is_end = report.step == config.total_steps
+            is_saved = self._is_due(config.save_every) and (is_end or is_sound)
+            if is_saved or self._is_evaluated() or report.step in config.snapshot_steps:
+                train_step.collect()
             # Before the step can be saved: who resumes behind it has been told of it.
             if report.step in config.snapshot_steps:
                 yield self._progress(SNAPSHOT)
@@ -228,8 +232,8 @@ class Trainer:
                     if not all(math.isfinite(score) for score in scores if isinstance(score, float)):
                         raise self._diverged()
                 yield from self._log_pending(log)
-            if self._is_due(config.save_every) and (is_end or is_sound):
-                yield from self._save(log)
+            if is_saved:
+                yield from self._save(log, train_step)
             clock = time.perf_counter()
 
     def _is_due(self, every: int) -> bool:
@@ -297,8 +301,8 @@ class Trainer:
             f"checkpoint is {last or 'none'}; lower --optimizer.learning-rate and start a new run from it"
         )
 
-    def _save(self, log: MetricsLog) -> Iterator[Update]:
+    def _save(self, log: MetricsLog, train_step: TrainStep) -> Iterator[Update]:
         log.sync()
-        path = save_checkpoint(self.checkpoints_dir, self.state, self.config.keep)
+        path = save_checkpoint(self.checkpoints_dir, self.state, self.config.keep, train_step.write_moments)
         self.saved_step = self.state.progress.step
         yield self._progress(TRAINING, f"saved {path}")

@@ -12,6 +12,7 @@ losses and metrics are sent. Every parameter has one owner, who adds its gradien
 is shared out too. A worker is a process, not a thread: Python's lock lets one thread compute at a time.
 """
 
+import faulthandler
 import fcntl
 import mmap
 import os
@@ -20,24 +21,33 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from enum import Enum
+from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from electralab.errors import WorkerFailed
-from electralab.runtime import child_environment
+from electralab.runtime import child_environment, choose_workers
 from electralab.training.checkpoint import TrainingState
 from electralab.training.loop import MicroLosses, TrainStep, measure_norms
 from electralab.training.optimizer import orthogonalise_flops
 
 # Bytes, as torch aligns what it allocates: another alignment can change the bits of a product.
 _ALIGNMENT = 64
+# A worker that is asked for something says every second that it lives, however long a step takes: a thread of its own
+# does it while others compute. Where nothing is heard of it in so many seconds, it is stopped or lost. Seconds in which
+# this process itself was stopped are not counted.
+_PATIENCE = 20
+# Importing torch from a disk that is slow, before a worker can say anything.
+_START_PATIENCE = 300
 # What a child runs. Signals to stop are for the run's own process, which ends its workers when it has saved; they may
 # arrive while torch is still being imported, so they are ignored first.
 _CHILD = """
@@ -66,6 +76,16 @@ class WorkerJob:
     arguments: tuple[Any, ...]
     threads: int
     """Of each worker, inside its operations."""
+
+
+def start_workers(
+    state: TrainingState, task: SlicedTask, job: WorkerJob, *, num_slices: int, num_workers: int, device: torch.device
+) -> TrainStep:
+    """Who computes the steps: this process, or as many workers as asked for (0: as there are cores)."""
+    if num_slices == 1:
+        return TrainStep(state.model, state.optimizer, task.micro_losses)
+    count = choose_workers(num_workers, num_slices, job.threads, device)
+    return SlicedStep(state, task, job, num_slices=num_slices, num_workers=count)
 
 
 class SlicedStep(TrainStep):
@@ -133,7 +153,31 @@ class SlicedStep(TrainStep):
             worker.send(message)
 
     def _collect(self) -> list[Any]:
-        return [worker.receive() for worker in self._others]
+        """The answer of every worker, in their order; one that dies or is not heard of ends the run."""
+        waiting, answers = {worker.connection: worker for worker in self._others}, {}
+        while waiting:
+            before = time.monotonic()
+            ready = wait(list(waiting), timeout=1)
+            passed = min(time.monotonic() - before, 2.0)  # without the time in which this process was stopped itself
+            for connection, worker in list(waiting.items()):
+                if connection in ready:
+                    worker.silence = 0.0
+                    if (answer := worker.receive()) is not _ALIVE:
+                        answers[worker.number] = answer
+                        del waiting[connection]
+                else:
+                    worker.silence += passed
+                    if worker.silence > (_PATIENCE if worker.has_started else _START_PATIENCE):
+                        self._show_stacks()
+                        raise worker.lost()
+        return [answers[worker.number] for worker in self._others]
+
+    def _show_stacks(self) -> None:
+        """What all processes are doing, on standard error; one that was stopped goes on for it."""
+        faulthandler.dump_traceback(file=2)
+        for worker in self._others:
+            worker.show_stack()
+        time.sleep(1)  # they are ended after this
 
 
 class WorkerPart:
@@ -282,7 +326,10 @@ class _WorkerProcess:
     """Another process that computes slices, as this one sees it."""
 
     def __init__(self, number: int, num_workers: int, num_slices: int, job: WorkerJob, file: int) -> None:
-        self._number = number
+        self.number = number
+        self.silence = 0.0
+        """Seconds in which nothing was heard of it, while it was waited for."""
+        self.has_started = False
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
@@ -291,26 +338,40 @@ class _WorkerProcess:
                 pass_fds=(theirs.fileno(), file),
                 env=child_environment(job.threads),
             )
-        self._connection = Connection(ours.detach())
+        self.connection = Connection(ours.detach())
         self.send((job, number, num_workers, num_slices))
 
     def send(self, message: tuple[Any, ...]) -> None:
         try:
-            self._connection.send(message)
+            self.connection.send(message)
         except OSError:
             raise self._died() from None
 
     def receive(self) -> Any:
+        """An answer, or _ALIVE."""
         try:
-            answer = self._connection.recv()
+            answer = self.connection.recv()
         except (EOFError, OSError):
             raise self._died() from None
         if isinstance(answer, _Failure):
             raise WorkerFailed(
-                f"worker {self._number} failed: {answer.sentence}; nothing of this step was kept, and the same command "
+                f"worker {self.number} failed: {answer.sentence}; nothing of this step was kept, and the same command "
                 "goes on from the last checkpoint"
             )
+        self.has_started = True
         return answer
+
+    def show_stack(self) -> None:
+        if self.has_started:  # before, the signal would only end it
+            self._process.send_signal(signal.SIGUSR1)
+            self._process.send_signal(signal.SIGCONT)
+
+    def lost(self) -> WorkerFailed:
+        return WorkerFailed(
+            f"worker {self.number} gave no sign of life for {self.silence:.0f} seconds (is it stopped, or the machine "
+            "out of memory?), and was ended; nothing of this step was kept, and the same command goes on from the last "
+            "checkpoint, with any number of --workers"
+        )
 
     def _died(self) -> WorkerFailed:
         with suppress(subprocess.TimeoutExpired):
@@ -319,12 +380,12 @@ class _WorkerProcess:
         how = f"was ended by signal {-status}" if status and status < 0 else f"ended with status {status}"
         memory = " (out of memory?)" if status == -signal.SIGKILL else ""
         return WorkerFailed(
-            f"worker {self._number} {how}{memory}; nothing of this step was kept, and the same command goes on from "
+            f"worker {self.number} {how}{memory}; nothing of this step was kept, and the same command goes on from "
             "the last checkpoint, with any number of --workers"
         )
 
     def close(self) -> None:
-        self._connection.close()
+        self.connection.close()
         self._process.kill()
         self._process.wait()
 
@@ -334,31 +395,79 @@ class _Failure:
     sentence: str
 
 
+class _Life(Enum):
+    SIGN = 1
+
+
+_ALIVE = _Life.SIGN
+"""What a worker says while it is at work; an enumeration is itself in every process."""
+
+
+class _RunEnded(Exception):
+    """There is nobody left to compute for: the run is over, or was killed."""
+
+
+class _RunLine:
+    """The run's process as a worker sees it: told every second that the worker is alive, until it has the answer."""
+
+    def __init__(self, file: int) -> None:
+        self._connection, self._lock, self._is_asked = Connection(file), threading.Lock(), threading.Event()
+        self._is_asked.set()  # to start
+        threading.Thread(target=self._live, daemon=True).start()
+
+    def receive(self) -> Any:
+        with self._until_the_run_ends():
+            message = self._connection.recv()
+        self._is_asked.set()
+        return message
+
+    def answer(self, value: Any) -> None:
+        with self._lock, self._until_the_run_ends():
+            self._is_asked.clear()
+            self._connection.send(value)
+
+    @contextmanager
+    def _until_the_run_ends(self) -> Iterator[None]:
+        try:
+            yield
+        except (EOFError, OSError):  # in the middle of a message, too
+            raise _RunEnded from None
+
+    def _live(self) -> None:
+        with suppress(OSError):  # the run has ended
+            while self._is_asked.wait():
+                with self._lock:
+                    if self._is_asked.is_set():
+                        self._connection.send(_ALIVE)
+                time.sleep(1)
+
+
 def serve_worker(connection_file: int, memory_file: int) -> None:
     """The life of a worker: build what the run has, then do as the run's process says until it closes the line."""
-    connection = Connection(connection_file)
+    faulthandler.register(signal.SIGUSR1)
+    line = _RunLine(connection_file)
     try:
-        job, number, num_workers, num_slices = connection.recv()
+        job, number, num_workers, num_slices = line.receive()
         torch.set_num_threads(job.threads)
         state, task = job.build(*job.arguments)
         part = WorkerPart(state, task, num_slices, memory_file, number=number, num_workers=num_workers)
-        connection.send("ready")
+        line.answer("ready")
         while True:
-            match connection.recv():
+            match line.receive():
                 case "backward", step, scale:
                     losses = part.backward(step, scale)
-                    connection.send((losses, task.part_metrics))
+                    line.answer((losses, task.part_metrics))
                 case "norms", scale:
-                    connection.send(part.norms(scale))
+                    line.answer(part.norms(scale))
                 case "update", lr_factor, shrink:
                     part.update(lr_factor, shrink)
-                    connection.send(None)
-    except (EOFError, ConnectionError):
-        return  # the run has ended, or was killed: there is nobody left to tell
+                    line.answer(None)
+    except _RunEnded:
+        return
     except Exception as error:  # noqa: BLE001  whatever it was, the run has to hear of it
         traceback.print_exc()
-        with suppress(OSError):
-            connection.send(_Failure(f"{type(error).__name__}: {error}"))
+        with suppress(_RunEnded):
+            line.answer(_Failure(f"{type(error).__name__}: {error}"))
 
 
 def _open_memory() -> int:

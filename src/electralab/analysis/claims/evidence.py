@@ -11,9 +11,9 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from electralab.config import SettingsTree
 from electralab.records import findings as records
 from electralab.records.findings import EvidenceFigure, EvidenceRecord, StudyEvidence
+from electralab.records.record import JsonTree
 from electralab.statistics import Interval
 
 MLM, CAUSAL, XLNET, UNTRAINED = "mlm", "causal", "xlnet", "untrained"
@@ -36,9 +36,12 @@ class MissingEvidence(Exception):
         """That an analysis has no figure of, where it is one."""
 
 
-def find_arrangements(arms: Mapping[str, SettingsTree]) -> dict[str, str]:
+def find_arrangements(arms: Mapping[str, JsonTree]) -> dict[str, str]:
     """Column -> arm, by the settings of a study's arms: which of them share one encoder between both heads."""
-    is_one_encoder = {arm: settings.get("model", {}).get("sharing") == "everything" for arm, settings in arms.items()}
+    models = {arm: settings.get("model") for arm, settings in arms.items()}
+    is_one_encoder = {
+        arm: isinstance(tree, dict) and tree.get("sharing") == "everything" for arm, tree in models.items()
+    }
     arrangements = {}
     for column, names in _ARM_NAMES.items():
         fitting = [arm for arm in names if arm in arms and is_one_encoder[arm] == (column == ONE_ENCODER)]

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
-from math import isfinite, nan
+from math import hypot, isfinite, nan, sqrt
 from pathlib import Path
 from typing import Literal
 
@@ -17,13 +17,86 @@ import numpy as np
 from pydantic import ValidationError
 
 from electralab.analysis.claims.evidence import CAUSAL, MLM, PAPER, UNTRAINED, XLNET, Evidence, MissingEvidence
-from electralab.analysis.claims.verdicts import all_of, compare, is_above, is_below, pool, subtract, subtract_each
 from electralab.analysis.measures.scaling import fit_log_law, fit_slope
 from electralab.analysis.measures.tradeoff import losses_of_variants
 from electralab.errors import UsageError
 from electralab.records.compression import Tradeoff
 from electralab.records.findings import Verdict
-from electralab.statistics import Interval
+from electralab.statistics import Interval, mean_interval, student_margin
+
+
+def pool(estimates: Sequence[Interval]) -> Interval:
+    """The mean over seeds. Its interval has two parts that add as squares: Student's over the seeds, and sampling's.
+
+    The first knows another seed, the second other examples. Of a single run there is only the second.
+    """
+    over_seeds = mean_interval([estimate.value for estimate in estimates])
+    return _around(over_seeds.value, _sampling_error(estimates), over_seeds.high - over_seeds.value)
+
+
+def subtract(ours: Sequence[Interval], theirs: Sequence[Interval]) -> Interval:
+    """Two figures of the same models, the first less the second: taken model by model."""
+    over_seeds = mean_interval([first.value - second.value for first, second in zip(ours, theirs, strict=True)])
+    return _around(over_seeds.value, _sampling_error(ours, theirs), over_seeds.high - over_seeds.value)
+
+
+def subtract_each(ours: Sequence[Interval], theirs: Sequence[Interval]) -> list[Interval]:
+    """The same, left as a figure of each model, its errors of sampling taken as independent."""
+    pairs = list(zip(ours, theirs, strict=True))
+    return [_around(a.value - b.value, _sampling_error([a]), _sampling_error([b])) for a, b in pairs]
+
+
+def compare(ours: Sequence[Interval], theirs: Sequence[Interval]) -> Interval:
+    """A figure of some models less that of others, by Student's t for two groups whose spread is taken as the same.
+
+    What a seed is to one objective it is not to another. Pairing them would leave n - 1 degrees of freedom, a single
+    one of two seeds, where the groups have twice as many. Of one run each nothing is known of seeds: no interval.
+    """
+    groups = [np.asarray([estimate.value for estimate in side]) for side in (ours, theirs)]
+    freedom = sum(map(len, groups)) - 2
+    value = float(groups[0].mean() - groups[1].mean())
+    if freedom == 0:
+        return Interval(value, nan, nan)
+    variance = sum(float(((group - group.mean()) ** 2).sum()) for group in groups) / freedom
+    # A common variance of both groups: two seeds each are too few for Welch's own estimate of each.
+    spread = student_margin(sqrt(variance * sum(1 / len(group) for group in groups)), freedom)
+    return _around(value, _sampling_error(ours, theirs), spread)
+
+
+def is_above(estimate: Interval, bound: float = 0.0) -> Verdict:
+    """Whether a quantity is above a bound, as far as its interval tells."""
+    if isfinite(estimate.low) and estimate.low > bound:
+        return "holds"
+    if isfinite(estimate.high) and estimate.high < bound:
+        return "does not hold"
+    return "undecided"
+
+
+def is_below(estimate: Interval, bound: float = 0.0) -> Verdict:
+    return is_above(estimate.scale(-1.0), -bound)
+
+
+def all_of(verdicts: Sequence[Verdict]) -> Verdict:
+    """A claim of several parts falls with any of them, and stands only if all stand."""
+    if "does not hold" in verdicts:
+        return "does not hold"
+    return "holds" if verdicts and set(verdicts) == {"holds"} else "undecided"
+
+
+def _sampling_error(*sides: Sequence[Interval]) -> float:
+    """Half the width that sampling gives. Of two sides taken as independent: wider than the same examples would give.
+
+    Seeds are measured on the same examples, so that their sampling errors go together and do not average out.
+    """
+    widths = [[max(seed.high - seed.value, seed.value - seed.low) for seed in side] for side in sides]
+    return sqrt(sum(float(np.mean(side)) ** 2 for side in widths))
+
+
+def _around(value: float, *widths: float) -> Interval:
+    known = [width for width in widths if isfinite(width)]
+    width = hypot(*known) if known else nan
+    return Interval(value, value - width, value + width)
+
 
 _WEAK, _QUARTER_WIDE, _STRONG = "electra-weak", "electra-quarter", "electra-strong"
 _QUARTER = 0.25
@@ -360,35 +433,24 @@ def decide_replacements(evidence: Evidence, arm: str) -> ClaimVerdict:
 
 def decide_robustness(evidence: Evidence, arm: str) -> ClaimVerdict:
     """For every kind of damage."""
-    ids = {kind: f"robustness.retained.{kind}" for kind in ("typo", "swap", "ocr")}
-    differences = {kind: compare(evidence.estimates(arm, id), evidence.estimates(MLM, id)) for kind, id in ids.items()}
-    why = "ELECTRA - mlm: " + ", ".join(f"{kind} {_format(change)}" for kind, change in differences.items())
-    values = _columns(evidence, partial(evidence.estimates, id=ids["typo"]))
-    return ClaimVerdict(all_of([is_above(change) for change in differences.values()]), values, why)
+    kinds = ("typo", "swap", "ocr")
+    retained = [partial(evidence.estimates, id=f"robustness.retained.{kind}") for kind in kinds]
+    differences = [compare(figures(arm), figures(MLM)) for figures in retained]
+    texts = [f"{kind} {_format(change)}" for kind, change in zip(kinds, differences, strict=True)]
+    values = _columns(evidence, retained[0])
+    return ClaimVerdict(all_of(list(map(is_above, differences))), values, f"ELECTRA - mlm: {', '.join(texts)}")
 
 
-RULES: dict[str, Rule] = {
-    "bits": decide_bits,
-    "gradients": decide_gradients,
-    "generators": decide_generators,
-    "doubling": decide_doubling,
+_DECIDED: tuple[Callable[[Evidence, str], ClaimVerdict], ...] = (
+    *(decide_bits, decide_gradients, decide_generators, decide_doubling, decide_analogies, decide_invariance),
+    *(decide_equivariance, decide_context_length, decide_flops, decide_scaling, decide_quarter, decide_compression),
+    *(decide_distance, decide_transfer, decide_sizes, decide_replacements, decide_robustness),
+)
+RULES: dict[str, Rule] = {rule.__name__.removeprefix("decide_"): rule for rule in _DECIDED} | {
     "silhouette": differ("geometry.part_of_speech_silhouette", MLM, CAUSAL, at="highest"),
     "probe": differ("geometry.part_of_speech_probe", MLM, CAUSAL, at="highest"),
-    "analogies": decide_analogies,
     "smoothness": differ("contextuality.smoothness", MLM, CAUSAL),
-    "invariance": decide_invariance,
-    "equivariance": decide_equivariance,
-    "context_length": decide_context_length,
-    "flops": decide_flops,
-    "scaling": decide_scaling,
-    "quarter": decide_quarter,
-    "compression": decide_compression,
     "complexity": differ("complexity.rademacher_local", MLM, is_less=True),
-    "distance": decide_distance,
-    "transfer": decide_transfer,
-    "sizes": decide_sizes,
-    "replacements": decide_replacements,
-    "robustness": decide_robustness,
 }
 
 
@@ -410,7 +472,7 @@ class Claim:
 @cache
 def list_claims() -> tuple[Claim, ...]:
     rows = tomllib.loads(_TABLE.read_text(encoding="utf-8"))["claims"]
-    return tuple(Claim(**row | {"rule": RULES[row["rule"]], "measures": tuple(row["measures"])}) for row in rows)
+    return tuple(Claim(rule=RULES[row.pop("rule")], measures=tuple(row.pop("measures")), **row) for row in rows)
 
 
 def select_claims(only: Sequence[str]) -> list[Claim]:

@@ -5,22 +5,23 @@ study folder -> models to analyze -> Analysis -> claims.json, claims.md
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from math import inf, isfinite
+from math import inf
 from pathlib import Path
 from statistics import mean
 
 from electralab.analysis.claims.evidence import CAUSAL, MLM, Evidence, find_arrangements
 from electralab.analysis.claims.rules import Claim, decide_claim, list_claims
-from electralab.analysis.model import name_models
+from electralab.analysis.data import name_models
+from electralab.analysis.finding import write_ends
 from electralab.artifacts import read_json, sha256_file, write_file
 from electralab.config import read_toml
 from electralab.errors import DamagedArtifact, InputError
+from electralab.experiments.settings import ScoreConfig
 from electralab.records import findings as records
 from electralab.records.findings import ClaimsResult, StudyEvidence
 from electralab.records.study import StudyEnvironment, StudyResults
 from electralab.records.tuned import TunedResults
-from electralab.reporting.analysis_page import claims_report
-from electralab.reporting.cards import render_markdown
+from electralab.reporting.cards import render_claims_report
 
 ANALYSIS = "analysis"
 TUNED = "analysis-tuned"
@@ -72,11 +73,11 @@ def list_tuned(runs: Path, study: StudyResults) -> tuple[dict[Path, str], Path] 
         results = TunedResults.read(tuned)
         counts = [row.support for row in results.report.classes]
         # Chance is the most frequent class, not one over the number of classes.
-        return results.scores["dev"]["accuracy"] - (max(counts) / sum(counts) if counts else 0.0)
+        return results.dev["accuracy"] - (max(counts) / sum(counts) if counts else 0.0)
 
     best = max(models, key=lambda task: mean(map(gain_over_chance, models[task])))
-    scores = read_toml(runs / "study.toml").values.get("scores", [])
-    folder = next((score["data"] for score in scores if best in (score.get("name"), score.get("task"))), ".")
+    scores = [ScoreConfig.model_validate(row) for row in read_toml(runs / "study.toml").values.get("scores", [])]
+    folder = next((score.data for score in scores if best in (score.name, score.task)), ".")
     return models[best], Path(study.provenance.data) / folder
 
 
@@ -134,7 +135,7 @@ def decide_claims(
     result = _decide_all(claims, evidence, about)
     # The answer is short; the file also keeps what it rests on, for `electra claims --runs claims.json`.
     result.model_copy(update={"evidence": evidence.to_record()}).write(runs)
-    write_file(runs / "claims.md", render_markdown(claims_report(result)))
+    write_file(runs / "claims.md", render_claims_report(result))
     return result
 
 
@@ -153,13 +154,11 @@ def _decide_all(claims: Iterable[Claim], evidence: Evidence, about: ClaimsResult
     decided = []
     for claim in claims:
         result = decide_claim(claim, evidence)
-        # What an interval has beyond the values that there can be is cut off; JSON has no NaN.
-        least, most = _BOUNDS.get(claim.unit, (-inf, inf))
-        values = {}
-        for column, estimate in result.values.items():
-            ends = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
-            kept = {name: min(max(end, least), most) if isfinite(end) else None for name, end in ends.items()}
-            values[column] = records.EstimateRecord(**kept)
+        bounds = _BOUNDS.get(claim.unit, (-inf, inf))
+        values = {
+            column: records.EstimateRecord(**write_ends(estimate, *bounds))
+            for column, estimate in result.values.items()
+        }
         decided.append(
             records.ClaimVerdictRecord(
                 number=claim.number,

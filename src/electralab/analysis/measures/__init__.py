@@ -11,9 +11,8 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from electralab.analysis.data import AnalysisData
+from electralab.analysis.data import AnalysisData, AnalysisModel
 from electralab.analysis.finding import Finding, Skipped
-from electralab.analysis.model import AnalysisModel
 from electralab.reporting.plots import Figure, Projection
 
 __all__ = ["AnalysisData", "AnalysisModel", "Measure", "Outputs", "list_measures"]

@@ -5,7 +5,7 @@ AnalysisModel, analogies -> ranks of the answers -> shares of answers that come 
 
 import numpy as np
 
-from electralab.analysis.arrays import Indices, IntArray, Matrix, label_ids, normalise, require_count, require_rows
+from electralab.analysis.arrays import Indices, IntArray, Matrix, label_ids, normalise, require_count
 from electralab.analysis.finding import Controlled, Finding, Resampler, skip_on_error
 from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.analysis.outputs import token_layers
@@ -42,7 +42,7 @@ def measure_analogies(
 ) -> Controlled:
     """The share of answers found first; `groups` are relations. Control: vectors dealt to other words, 1/(V - 3)."""
     require_count("analogies", len(quadruples), 1, "quadruples")
-    require_rows("analogies", 5, "words", vectors)
+    require_count("analogies", len(vectors), 5, "words", vectors)
     assert all(len(set(four)) == 4 for four in quadruples.tolist()), "a quadruple has four different words"
     estimate = draws.mean(rank_answers(vectors, quadruples, with_step=with_step) == 1, groups)
     dealt = (draws.rng.permutation(vectors) for _ in range(_SHUFFLES))
@@ -54,7 +54,20 @@ def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
     """Do analogies hold in the table of embeddings and in the states?"""
     for space, where in {"table": "in the table of embeddings", "states": "by the states of each layer"}.items():
         with skip_on_error(space, f"analogies, {space}") as skipped:
-            pieces, quadruples, families = _read_questions(model, data)
+            # Of the analogies whose four words the vocabulary knows: tokens of words, indices of words, families.
+            analogies = data.analogies.read_by(model)
+            words = list(dict.fromkeys(word for analogy in analogies for word in analogy.words))
+            tokens = dict(zip(words, model.tokenizer.encode_many(words), strict=True))
+            known = [word for word in words if len(tokens[word]) and model.tokenizer.special.unk not in tokens[word]]
+            numbers = {word: number for number, word in enumerate(known)}
+            kept = [four for four in analogies if numbers.keys() >= set(four.words) and len(set(four.words)) == 4]
+            if not kept:
+                raise InputError(
+                    f"{model.name}: its vocabulary knows no analogy whole; give others as --analogies FILE"
+                )
+            pieces = [tokens[word] for word in known]
+            quadruples = np.array([[numbers[word] for word in analogy.words] for analogy in kept])
+            families = label_ids([analogy.family for analogy in kept])
             note = f"{len(quadruples)} analogies of {len(pieces)} words"
             layers: dict[int | None, Matrix]
             if space == "table":
@@ -81,20 +94,6 @@ def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
                 name = f"nearest to c, {space}"
                 yield Finding(f"{space}_nearest", name, "share", meaning, *share, _DEALT, layer=index)
         yield from skipped
-
-
-def _read_questions(model: AnalysisModel, data: AnalysisData) -> tuple[list[Indices], IntArray, IntArray]:
-    """The token ids of each word, (Q, 4) indices of words and (Q,) families of analogies that the vocabulary knows."""
-    analogies = data.analogies.read_by(model)
-    words = list(dict.fromkeys(word for analogy in analogies for word in analogy.words))
-    pieces = dict(zip(words, model.tokenizer.encode_many(words), strict=True))
-    known = [word for word in words if len(pieces[word]) and model.tokenizer.special.unk not in pieces[word]]
-    numbers = {word: number for number, word in enumerate(known)}
-    kept = [four for four in analogies if numbers.keys() >= set(four.words) and len(set(four.words)) == 4]
-    if not kept:
-        raise InputError(f"{model.name}: its vocabulary knows no analogy whole; give others as --analogies FILE")
-    quadruples = np.array([[numbers[word] for word in analogy.words] for analogy in kept])
-    return [pieces[word] for word in known], quadruples, label_ids([analogy.family for analogy in kept])
 
 
 MEASURE = Measure("M34", "analogies", measure)

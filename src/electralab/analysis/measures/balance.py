@@ -5,16 +5,15 @@ AnalysisModel, rows, metrics.jsonl -> accuracy, entropy, AUC by how sure the gen
 
 import numpy as np
 
-from electralab.analysis.arrays import BoolArray, FloatArray, auc, require_count, require_finite
+from electralab.analysis.arrays import BoolArray, FloatArray, auc, require_count
 from electralab.analysis.finding import Finding, Resampler, Skipped, exact, skip_on_error
 from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.analysis.outputs import PairOutputs, pair_outputs
-from electralab.artifacts import read_json
 from electralab.errors import InputError
 from electralab.objective.metrics import RtdScores
 from electralab.pretraining.balance import check_balance
 from electralab.pretraining.settings import parse_stored
-from electralab.records.run import read_metrics
+from electralab.records.run import RunFingerprint, read_metrics
 from electralab.statistics import Interval
 
 CONFIDENCES = ("unsure", "middling", "sure")
@@ -25,8 +24,7 @@ _LAST = 0.1
 def measure_auc(outputs: PairOutputs, draws: Resampler, *, is_selected: BoolArray | None = None) -> Interval:
     """The discriminator's AUC on the selected tokens, or on all."""
     chosen = np.ones_like(outputs.is_replaced) if is_selected is None else is_selected
-    require_count("balance", int((outputs.is_replaced & chosen).sum()), 2, "replaced tokens")
-    require_finite("balance", outputs.logits)
+    require_count("balance", int((outputs.is_replaced & chosen).sum()), 2, "replaced tokens", outputs.logits)
     logits, truth = outputs.logits[chosen], outputs.is_replaced[chosen]
     return draws.interval(lambda indices: auc(logits[indices], truth[indices]), len(logits), outputs.rows[chosen])
 
@@ -86,13 +84,13 @@ def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
             "generator_entropy": float(outputs.entropies.mean()),
             "generator_loss": float(outputs.losses.mean()),
         }
-        run, records = model.folder / "run.json", read_metrics(log) if model.control_of is None else []
+        run, records = RunFingerprint.find(model.folder), read_metrics(log) if model.control_of is None else []
         warnings = check_balance(
             scores,
             1.0,
             baselines={"generator_accuracy": frequent.value},
             record=records[-1].values if records else {"generator_gradient_norm": 1.0},
-            config=parse_stored(read_json(run)["settings"]) if run.is_file() else None,
+            config=parse_stored(run.settings) if run else None,
             highest_rate=max((record.get("learning_rate") or 0.0 for record in records), default=None),
         )
         advice = "; ".join(warnings) or "training's own rules find nothing out of balance"

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from electralab.analysis.arrays import FloatArray, Matrix, normalise, require_rows
+from electralab.analysis.arrays import FloatArray, Matrix, normalise, require_count
 from electralab.analysis.finding import Controlled, Finding, skip_on_error
 from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.analysis.outputs import embed_rows
@@ -66,7 +66,7 @@ def measure_rademacher(
 
     Control: rows of the same lengths in random directions.
     """
-    require_rows("Rademacher complexity", 2, "rows", features)
+    require_count("Rademacher complexity", len(features), 2, "rows", features)
     rows = np.asarray(features, dtype=np.float64)
     rows = rows - rows.mean(axis=0)
     length = np.sqrt((rows**2).sum(axis=1).mean())

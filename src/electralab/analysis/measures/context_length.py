@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from electralab.analysis.arrays import BoolArray, FloatArray, Indices, IntArray, auc, require_count, require_finite
+from electralab.analysis.arrays import BoolArray, FloatArray, Indices, IntArray, auc, require_count
 from electralab.analysis.finding import Finding, Resampler, skip_on_error
 from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.analysis.outputs import masked_batches, run_pair, with_untrained_control
@@ -163,15 +163,13 @@ def find_reach(widths: Sequence[int], scores: FloatArray) -> float:
 def auc_scores(logits: NDArray[np.floating], is_replaced: BoolArray) -> Scores:
     """The AUC at every width (W,) of logits (W, P) of the same tokens."""
     require_count(_PURPOSE, int(is_replaced.sum()), 2, "replaced tokens")
-    require_count(_PURPOSE, int((~is_replaced).sum()), 2, "original tokens")
-    require_finite(_PURPOSE, logits)
+    require_count(_PURPOSE, int((~is_replaced).sum()), 2, "original tokens", logits)
     return lambda indices: np.array([auc(row[indices], is_replaced[indices]) for row in logits])
 
 
 def mean_losses(losses: NDArray[np.floating]) -> Scores:
     """The mean loss at every width (W,) of losses (W, P)."""
-    require_count(_PURPOSE, losses.shape[1], 2, "guesses")
-    require_finite(_PURPOSE, losses)
+    require_count(_PURPOSE, losses.shape[1], 2, "guesses", losses)
     return lambda indices: np.asarray(losses[:, indices].mean(axis=1, dtype=np.float64))
 
 
@@ -231,16 +229,17 @@ def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
     yield from skipped
 
 
-def _select_batches(
-    model: AnalysisModel, data: AnalysisData, *, is_loss: bool
-) -> Iterator[tuple[MaskedBatch, CorruptedBatch | None, Tensor]]:
-    """Batches, corrupted where the discriminator is asked, and flat positions of the tokens that are asked about."""
+def _findings(model: AnalysisModel, data: AnalysisData, *, is_loss: bool) -> Iterator[Finding]:
+    id, name, unit = ("lm_loss", "guess loss", "nats") if is_loss else ("rtd_auc", "verdict AUC", "AUC")
+    note, is_causal = "the row's first token is always shown", model.kind == "causal"
     draws = data.settings.resampler("reach of guesses" if is_loss else "reach of verdicts")
     batches: Iterable[tuple[MaskedBatch, CorruptedBatch | None]]
     if is_loss:
         batches = ((masked, None) for masked in masked_batches(model, data))
     else:
         batches = ((output.masked, output.corrupted) for output in run_pair(model, data, _PURPOSE))
+    # Batches, corrupted where the discriminator is asked, and flat positions of the tokens that are asked about.
+    selected: list[tuple[MaskedBatch, CorruptedBatch | None, Tensor]] = []
     for masked, corrupted in batches:
         is_masked = np.zeros(masked.input_ids.shape, dtype=np.bool_)
         is_masked.flat[masked.positions.cpu().numpy()] = True
@@ -251,13 +250,7 @@ def _select_batches(
             if model.kind == "electra-15":  # trained on masked positions alone
                 is_candidate = is_candidate & is_masked
             positions = select_tokens(corrupted.is_replaced.cpu().numpy(), is_candidate, _EACH, draws)
-        yield masked, corrupted, torch.from_numpy(positions).to(masked.input_ids.device)
-
-
-def _findings(model: AnalysisModel, data: AnalysisData, *, is_loss: bool) -> Iterator[Finding]:
-    id, name, unit = ("lm_loss", "guess loss", "nats") if is_loss else ("rtd_auc", "verdict AUC", "AUC")
-    note, is_causal = "the row's first token is always shown", model.kind == "causal"
-    selected = list(_select_batches(model, data, is_loss=is_loss))
+        selected.append((masked, corrupted, torch.from_numpy(positions).to(masked.input_ids.device)))
     length = selected[0][0].input_ids.shape[1]
     widths = [*context_widths(length), length]
     rows = np.concatenate([masked.batch.row_numbers[at.cpu().numpy() // length] for masked, _, at in selected])

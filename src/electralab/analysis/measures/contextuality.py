@@ -65,10 +65,9 @@ class Contextuality(NamedTuple):
 
 def measure_contextuality(vectors: Matrix, words: IntArray, sentences: IntArray, draws: Resampler) -> Contextuality:
     """Of occurrences (N, D) at one layer. Words are drawn again for what is said of words, sentences for sentences."""
-    arrays.require_finite("contextuality", vectors)
     by_word, by_sentence = split_by(words, LEAST_CONTEXTS), split_by(sentences, 2)
     arrays.require_count("contextuality", len(by_word), 2, f"words with {LEAST_CONTEXTS} occurrences")
-    arrays.require_count("contextuality", len(by_sentence), 2, "sentences of two words")
+    arrays.require_count("contextuality", len(by_sentence), 2, "sentences of two words", vectors)
     cloud = np.asarray(vectors, dtype=np.float64)
     everywhere = anisotropy(cloud)
     alike = np.array([anisotropy(cloud[part]) for part in by_word])
@@ -99,11 +98,10 @@ def measure_senses(vectors: Matrix, words: IntArray, senses: IntArray, draws: Re
 
     Of senses that occur twice at least. Words are drawn again, and every word counts once.
     """
-    arrays.require_finite("senses", vectors)
     repeated = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *split_by(senses, 2)]))
     units, senses = normalise(vectors[repeated]), senses[repeated]
     by_word = [part for part in split_by(words[repeated], 4) if len(np.unique(senses[part])) > 1]
-    arrays.require_count("senses", len(by_word), 2, "words with two senses that occur twice")
+    arrays.require_count("senses", len(by_word), 2, "words with two senses that occur twice", vectors)
     # Only among occurrences of the same word: another word's would tell words apart, not senses.
     nearest = []
     for part in by_word:

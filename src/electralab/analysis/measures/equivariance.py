@@ -78,8 +78,8 @@ def measure_equivariance(
     """Row i of both (N, D) is one pair; pairs of a group (a template, a verb) stay in the same half."""
     assert before.shape == after.shape, "every sentence has its changed one, in the same space"
     group_ids = np.arange(len(before)) if groups is None else groups
-    arrays.require_count("equivariance", len(np.unique(group_ids)), 8, "pairs that are not of one group")
-    arrays.require_finite("equivariance", before, after)
+    count = len(np.unique(group_ids))
+    arrays.require_count("equivariance", count, 8, "pairs that are not of one group", before, after)
     is_taught = split_groups(group_ids, draws)
     x, y = np.asarray(before, dtype=np.float64), np.asarray(after, dtype=np.float64)
     taught_x, taught_y, test_x, test_y = x[is_taught], y[is_taught], x[~is_taught], y[~is_taught]

@@ -46,7 +46,7 @@ def anisotropy(vectors: Matrix) -> float:
 
 def measure_anisotropy(vectors: Matrix, draws: Resampler, *, groups: IntArray | None = None) -> Controlled:
     """Control: Gaussian noise of the same shape."""
-    arrays.require_rows("anisotropy", 3, "vectors", vectors)
+    arrays.require_count("anisotropy", len(vectors), 3, "vectors", vectors)
 
     def estimate(cloud: Matrix, group_ids: IntArray | None) -> Interval:
         units, count = normalise(cloud), len(cloud)
@@ -95,7 +95,7 @@ class Dimension(NamedTuple):
 
 def measure_dimension(vectors: Matrix, draws: Resampler, *, groups: IntArray | None = None) -> Dimension:
     """Control: each coordinate shuffled over the rows, which keeps its values and unties it from the others."""
-    arrays.require_rows("effective rank", 3, "vectors", vectors)
+    arrays.require_count("effective rank", len(vectors), 3, "vectors", vectors)
     spectrum = compute_spectrum(vectors)
     # Repeated rows span less: hence centred.
     interval = draws.readings(lambda rows: compute_spectrum(vectors[rows]), len(vectors), groups, centred=True)
@@ -116,7 +116,7 @@ def measure_silhouette(vectors: Matrix, labels: IntArray, draws: Resampler) -> C
     from sklearn.metrics import pairwise_distances, silhouette_samples
 
     arrays.require_count("silhouette", len(np.unique(labels)), 2, "categories")
-    arrays.require_rows("silhouette", len(np.unique(labels)) + 1, "vectors", vectors)
+    arrays.require_count("silhouette", len(vectors), len(np.unique(labels)) + 1, "vectors", vectors)
     distances = pairwise_distances(np.asarray(vectors, dtype=np.float64), metric="cosine")
     # Rounding leaves a row a little away from itself, which the next call refuses.
     np.fill_diagonal(distances, 0)
@@ -139,9 +139,8 @@ def measure_probe(
     from electralab.evaluation.context import EvalContext
     from electralab.evaluation.probes import LinearProbe, ProbeConfig
 
-    arrays.require_finite("probe", vectors)
     truth, group_ids = label_ids(labels), label_ids(groups)
-    arrays.require_count("probe", int(group_ids.max(initial=-1)) + 1, 4, "examples")
+    arrays.require_count("probe", int(group_ids.max(initial=-1)) + 1, 4, "examples", vectors)
     is_taught = split_groups(group_ids, draws)
     if len(np.unique(truth[is_taught])) < 2:
         raise InputError("probe: half of the examples have fewer than two categories; give more examples")
@@ -180,7 +179,7 @@ def project_tsne(vectors: Matrix, seed: int, dimensions: int = 2) -> FloatArray:
     """(N, dimensions) coordinates that keep neighbours: distances between far groups mean nothing."""
     from sklearn.manifold import TSNE
 
-    arrays.require_rows("t-SNE", 5, "vectors", vectors)
+    arrays.require_count("t-SNE", len(vectors), 5, "vectors", vectors)
     start = project_pca(vectors, dimensions)
     layout = TSNE(
         dimensions,

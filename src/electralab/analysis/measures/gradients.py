@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from electralab.analysis.arrays import BoolArray, FloatArray, Indices, count_at, require_count, require_finite
+from electralab.analysis.arrays import BoolArray, FloatArray, Indices, count_at, require_count
 from electralab.analysis.finding import Finding, Resampler, skip_on_error
 from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.analysis.outputs import masked_batches, run_pair, with_untrained_control
@@ -106,8 +106,7 @@ def flow_findings(flow: GradientFlow, draws: Resampler) -> Iterator[Finding]:
     >>> {finding.id: round(finding.estimate.value, 6) for finding in findings}
     {'effective_tokens': 0.8, 'tokens_reached': 1.0, 'pull_masked': 1.5, 'pull_unmasked': 0.5, 'pull_replaced': 1.5}
     """
-    require_count("gradient flow", flow.num_rows, 2, "rows")
-    require_finite("gradient flow", flow.grad_norms)
+    require_count("gradient flow", flow.num_rows, 2, "rows", flow.grad_norms)
     counts = count_at(flow.rows, flow.num_rows)
     # 1 where all T tokens of a row are pulled at alike, k/T where k are and the others not at all. The relative norms
     # of T tokens add up to T, so that (sum |g|)^2 / T is T.

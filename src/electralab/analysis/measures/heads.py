@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from electralab.analysis.arrays import FloatArray, require_rows
+from electralab.analysis.arrays import FloatArray, require_count
+from electralab.analysis.data import reinitialise
 from electralab.analysis.finding import Finding, Resampler, skip_on_error
 from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
-from electralab.analysis.model import reinitialise
 from electralab.analysis.outputs import UNTRAINED
 from electralab.model.attention import build_attention_mask, measure_discrepancies
 from electralab.model.encoder import Encoder, EncoderLayer, HiddenStates
@@ -49,7 +49,7 @@ class HeadPatterns:
 
     def of_pattern(self, name: str, layer: int | None = None) -> FloatArray:
         """(N, heads) of one layer, or of all."""
-        require_rows("attention heads", 2, "rows", self.values)
+        require_count("attention heads", len(self.values), 2, "rows", self.values)
         is_kept = [layer in (None, own) for own in self.layers]
         return self.values[:, is_kept, PATTERNS.index(name)]
 

@@ -9,7 +9,7 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
-from electralab.analysis.arrays import BoolArray, FloatArray, IntArray, Matrix, count_at, require_count, require_rows
+from electralab.analysis.arrays import BoolArray, FloatArray, IntArray, Matrix, count_at, require_count
 from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, skip_on_error
 from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.analysis.outputs import lm_losses, pair_outputs
@@ -65,7 +65,7 @@ def measure_rtd_bits(logits: Matrix, is_replaced: BoolArray, rows: IntArray, dra
 
     Below 0 where the logits are worse than knowing only how many tokens are replaced. Control: logits shuffled.
     """
-    require_rows("RTD bits", 2, "tokens", logits)
+    require_count("RTD bits", len(logits), 2, "tokens", logits)
     names, row_numbers = np.unique(rows, return_inverse=True)
     count = len(names)
     tokens, replaced = count_at(row_numbers, count), count_at(row_numbers, count, is_replaced)
@@ -97,7 +97,7 @@ def measure_lm_bits(
     its masked share, a causal model about all. Control: guesses that all cost what a unigram costs on average, which
     is 0 bits, with the spread that rows of rare and of common tokens give by themselves.
     """
-    require_rows("guess bits", 2, "guesses", losses)
+    require_count("guess bits", len(losses), 2, "guesses", losses)
     count = len(row_tokens)
     gains = count_at(rows, count, unigram_losses - losses) / _LN2
     priors = count_at(rows, count, unigram_losses) / _LN2

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from electralab.analysis.arrays import BoolArray, Indices, IntArray, Matrix, count_at, normalise, require_rows
+from electralab.analysis.arrays import BoolArray, Indices, IntArray, Matrix, count_at, normalise, require_count
 from electralab.analysis.finding import Controlled, Finding, Resampler, exact, skip_on_error
 from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.analysis.outputs import trace_batch, trim
@@ -44,7 +44,7 @@ def measure_invariance(
 ) -> Invariance:
     """Row i of both (N, D) is the same token; `groups` are the rows of text they stand in."""
     assert states.shape == moved.shape, "every token is there before and after"
-    require_rows("invariance", 3, "tokens", states, moved)
+    require_count("invariance", len(states), 3, "tokens", states, moved)
     here, there = normalise(states), normalise(moved)
     own, everything = (here * there).sum(axis=1), np.arange(len(here))
     is_nearest = (here @ there.T).argmax(axis=1) == everything

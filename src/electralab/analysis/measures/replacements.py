@@ -9,11 +9,11 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from electralab.analysis.arrays import BoolArray, FloatArray, IntArray, Matrix, auc, require_count, require_finite
+from electralab.analysis.arrays import BoolArray, FloatArray, IntArray, Matrix, auc, require_count
+from electralab.analysis.data import load_analysis_model
 from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, measure_correlation, skip_on_error
 from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.analysis.measures.balance import CHANCE, KNOWS_NOTHING, measure_auc
-from electralab.analysis.model import load_analysis_model
 from electralab.analysis.outputs import PairOutputs, pair_outputs, run_pair
 from electralab.analysis.probe_sets import TaggedSentence
 from electralab.errors import InputError
@@ -52,9 +52,8 @@ def score_replacements(logits: Matrix, sampled_ids: IntArray, original_ids: IntA
     >>> score_replacements(flat, np.array([1, 2]), np.array([0, 0]), Resampler(np.random.default_rng(0))).ranks
     array([1, 1])
     """
-    require_finite("plausibility of replacements", logits)
     is_kept = sampled_ids != original_ids
-    require_count("plausibility of replacements", int(is_kept.sum()), 2, "replaced tokens")
+    require_count("plausibility of replacements", int(is_kept.sum()), 2, "replaced tokens", logits)
     wide = logits[is_kept].astype(np.float64)
     # Less the highest, so that no exponential overflows.
     highest = wide.max(axis=1, keepdims=True)
@@ -99,8 +98,8 @@ def measure_hardening(early: PairOutputs, late: PairOutputs, draws: Resampler) -
     """
     assert np.array_equal(early.rows, late.rows), "both are about the same tokens"
     for outputs in (early, late):
-        require_count("hardening of replacements", int(outputs.is_replaced.sum()), 2, "replaced tokens")
-        require_finite("hardening of replacements", outputs.logits)
+        count = int(outputs.is_replaced.sum())
+        require_count("hardening of replacements", count, 2, "replaced tokens", outputs.logits)
 
     def lost(indices: IntArray) -> float:
         first, second = (auc(side.logits[indices], side.is_replaced[indices]) for side in (early, late))
@@ -226,7 +225,7 @@ def _course_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Findi
         )
     for key, (id, name, expected) in _LOGGED.items() if len(records) >= 4 else ():
         note = f"over {len(records)} held-out scores of the run's log; {expected}"
-        logged = [record["step"] for record in records]
+        logged = [record.step for record in records]
         yield trend(id, name, logged, [float(record[key]) for record in records], note)
 
 

@@ -123,7 +123,7 @@ def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
                     texts = tuple(damage_text(text, damage, share, rng).text for text in example.texts)
                     damaged.append(replace(example, texts=texts))
                 events = predict_examples([tuned], damaged, batch_tokens=settings.batch_tokens, stop=StopSignal())
-                answers = [answer["prediction"] for answer in run_to_end(events)]
+                answers = [answer.prediction for answer in run_to_end(events)]
                 row[:] = [answer == example.label for answer, example in zip(answers, examples, strict=True)]
             most = Counter(example.label for example in examples).most_common(1)[0][1] / len(examples)
             draws = settings.resampler("robustness", damage)

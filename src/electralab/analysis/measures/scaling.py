@@ -6,21 +6,20 @@ AnalysisModel, runs -> alpha and beta of the law, exponent of a power law, error
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from electralab.analysis.arrays import FloatArray, Indices, require_count, require_finite, require_rows
+from electralab.analysis.arrays import FloatArray, require_count
+from electralab.analysis.data import kind_of
 from electralab.analysis.finding import Controlled, Finding, Resampler, skip_on_error
 from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
-from electralab.analysis.model import kind_of
 from electralab.artifacts import read_json
 from electralab.errors import InputError
 from electralab.pretraining.stage import primary_network
-from electralab.statistics import null_interval
+from electralab.statistics import Interval, null_interval
 
 _EXPONENTS = np.geomspace(0.003, 3.0, 40)
 # Straight lines are cheap, and the tails of few runs are thin.
@@ -144,15 +143,14 @@ def fit_slope(x: FloatArray, y: FloatArray) -> float:
 
 
 def measure_log_law(runs: FloatArray, performance: FloatArray, draws: Resampler) -> LawFit:
-    require_rows("scaling law", 5, "runs", runs, performance)
+    require_count("scaling law", len(runs), 5, "runs", runs, performance)
     if np.isnan(fit_log_law(runs, performance).alpha):
         raise InputError("scaling law: size and data of the runs cannot be told apart; vary each by itself")
     return _measure_law(fit_log_law, runs, performance, draws, draws.num_resamples)
 
 
 def measure_power_law(compute: FloatArray, losses: FloatArray, draws: Resampler) -> LawFit:
-    require_count("power law", len(np.unique(compute)), 4, "runs of different compute")
-    require_finite("power law", compute, losses)
+    require_count("power law", len(np.unique(compute)), 4, "runs of different compute", compute, losses)
     return _measure_law(fit_power_law, compute, losses, draws, min(draws.num_resamples, 20))
 
 
@@ -170,18 +168,13 @@ def _measure_law(
     reads = [itemgetter(index) for index in range(3)]
     numbers = [Controlled(interval(read), null_interval(map(read, shuffled))) for read in reads]
     others = [everything != index for index in everything]
-    errors = []
-    for values in (
-        np.array([fit(runs[kept], scores[kept]).predict(runs[~kept])[0] for kept in others]),
-        np.array([scores[kept].mean() for kept in others]),
-    ):
-        squares = (values - scores) ** 2
-        errors.append(draws.interval(partial(_root_mean, squares), len(scores)))
-    return LawFit(numbers, Controlled(*errors))
 
+    def error(values: list[float]) -> Interval:
+        squares = (np.array(values) - scores) ** 2
+        return draws.interval(lambda rows: float(np.sqrt(np.nanmean(squares[rows]))), len(scores))
 
-def _root_mean(squares: FloatArray, indices: Indices) -> float:
-    return float(np.sqrt(np.nanmean(squares[indices])))
+    left_out = error([fit(runs[kept], scores[kept]).predict(runs[~kept])[0] for kept in others])
+    return LawFit(numbers, Controlled(left_out, error([scores[kept].mean() for kept in others])))
 
 
 def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:

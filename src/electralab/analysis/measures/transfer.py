@@ -10,10 +10,10 @@ from typing import Literal
 
 import numpy as np
 
-from electralab.analysis.arrays import BoolArray, FloatArray, IntArray, Matrix, auc, require_count, require_finite
+from electralab.analysis.arrays import BoolArray, FloatArray, IntArray, Matrix, auc, require_count
+from electralab.analysis.data import name_models
 from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, measure_correlation, skip_on_error
 from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
-from electralab.analysis.model import name_models
 from electralab.analysis.outputs import embed_rows, lm_losses, pair_outputs
 from electralab.errors import InputError
 from electralab.statistics import Interval, null_interval, percentile_interval, shuffle_interval, subsample
@@ -103,12 +103,11 @@ def measure_w2(
     root mean square distance from their common middle, so that layers and models of other scale can be compared.
     """
     least = min(len(cloud), len(other))
-    require_count("W2", least, 2, "points in each cloud")
+    require_count("W2", least, 2, "points in each cloud", cloud, other)
     assert cloud.shape[1] == other.shape[1], "both clouds are in the same space"
     if distance == "exact" and len(cloud) != len(other):
         cloud, other = (rows[np.sort(rng.permutation(len(rows))[:least])] for rows in (cloud, other))
     points = np.concatenate([cloud, other]).astype(np.float64)
-    require_finite("W2", points)
     spread = float(np.sqrt(((points - points.mean(axis=0)) ** 2).sum(axis=1).mean()))
     points = points / spread if relative and spread > 0 else points
     # Drawn also where no direction is asked for: the draws after it are then the same for every distance.
@@ -152,8 +151,7 @@ class TokenScores:
 def measure_rise(home: TokenScores, away: TokenScores, draws: Resampler) -> Controlled:
     """How much worse the scores are away, the rows of either drawn again. Control: one half of home's rows as away."""
     for scores in (home, away):
-        require_count("transfer", len(np.unique(scores.rows)), 4, "rows of each domain")
-        require_finite("transfer", scores.values)
+        require_count("transfer", len(np.unique(scores.rows)), 4, "rows of each domain", scores.values)
     value = away.badness(np.arange(len(away.values))) - home.badness(np.arange(len(home.values)))
     resamples = (draws.indices(len(scores.values), scores.rows) for scores in (home, away))
     # Both generators draw in turn from one stream.

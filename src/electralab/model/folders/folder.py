@@ -3,10 +3,10 @@
 The caller owns the folder (its temporary name, its manifest) and adds the tokenizer's files.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Literal, cast, get_args
 
 import safetensors
 import safetensors.torch
@@ -14,12 +14,18 @@ import torch
 from torch import Tensor, nn
 
 from electralab.artifacts import MANIFEST, read_json, verify_folder, write_file, write_json
-from electralab.config import SettingsTree
 from electralab.errors import DamagedArtifact, InputError, quote, shorten
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.encoder import Encoder
 from electralab.model.folders import hf_config, hf_weights, native_format
-from electralab.model.folders.hf_config import CONFIG, OBJECTIVE, UNTRAINED_SEGMENTS
+from electralab.model.folders.hf_config import (
+    CONFIG,
+    OBJECTIVE,
+    UNTRAINED_SEGMENTS,
+    AnyFile,
+    ConfigTree,
+    SpecialTokenIds,
+)
 from electralab.model.folders.native_format import is_onnx, network_name
 from electralab.model.settings import EncoderConfig
 from electralab.model.task_model import TaskModel
@@ -54,40 +60,30 @@ def save_network(
     has_untrained_segments: bool = False,
     storage: Storage = "fp32",
 ) -> None:
-    """`objective` is the name of what it was taught by."""
-    if hf_config.is_expressible(network):
-        config = hf_config.export_config(network, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
+    """A network of any class. `objective` is the name of what a pre-trained one was taught by."""
+    assert isinstance(network.config, EncoderConfig)
+    ids = SpecialTokenIds(pad_id, cls_id, sep_id)
+    if isinstance(network, TaskModel):
+        config, is_theirs = hf_config.export_task_config(network, ids), hf_config.has_plain_encoder(network)
+    elif is_theirs := hf_config.is_expressible(network):
+        config = hf_config.export_config(network, ids)
+    else:
+        config = hf_config.export_encoder_config(network.config, ids)
+    if is_theirs:
         tensors = hf_weights.export_weights(network)
     else:
-        assert isinstance(network.config, EncoderConfig)
-        config = hf_config.export_encoder_config(network.config, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
         config, tensors = native_format.export_own_config(network, config), native_format.export_own_weights(network)
     if objective:
         config[OBJECTIVE] = objective
     if has_untrained_segments:
         config[UNTRAINED_SEGMENTS] = True
-    _write(folder, config, tensors, storage)
-
-
-def save_task_model(
-    folder: Path, network: TaskModel, *, pad_id: int, cls_id: int, sep_id: int, storage: Storage = "fp32"
-) -> None:
-    config = hf_config.export_task_config(network, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
-    if hf_config.has_plain_encoder(network):
-        tensors = hf_weights.export_task_weights(network)
-    else:
-        config, tensors = native_format.export_own_config(network, config), native_format.export_own_weights(network)
-    _write(folder, config, tensors, storage)
-
-
-def _write(folder: Path, config: SettingsTree, tensors: dict[str, Tensor], storage: Storage) -> None:
     if storage != "fp32":
         dtype = _DTYPES[storage]
         tensors = {name: tensor.to(dtype) for name, tensor in tensors.items()}
         large = [name for name, tensor in tensors.items() if not tensor.isfinite().all()]
         if large:
             raise InputError(f"{folder}: {large[0]} has weights too large for {storage}; store them as bf16 or fp32")
-        config = config | {"dtype": str(dtype).removeprefix("torch.")}
+        config |= {"dtype": str(dtype).removeprefix("torch.")}
     write_file(folder / WEIGHTS, safetensors.torch.save(tensors, metadata={"format": "pt"}))
     write_json(folder / CONFIG, config)
 
@@ -97,9 +93,7 @@ def _write(folder: Path, config: SettingsTree, tensors: dict[str, Tensor], stora
 
 def load_network(folder: Path) -> Generator | Discriminator:
     """A generator or a discriminator, whichever the folder holds, ready for evaluation."""
-    network = _load_own(folder)
-    if network is None:
-        return hf_weights.import_network(*_read_foreign(folder), str(folder)).eval()
+    network = _load(folder, hf_weights.import_network)
     if not isinstance(network, Generator | Discriminator):
         raise InputError(f"{folder}: holds a {network_name(network).lower()}; give a generator or a discriminator")
     return network
@@ -107,9 +101,7 @@ def load_network(folder: Path) -> Generator | Discriminator:
 
 def load_task_model(folder: Path) -> TaskModel:
     """A network tuned for a task, here or with `transformers`, ready for evaluation."""
-    network = _load_own(folder)
-    if network is None:
-        return hf_weights.import_task_model(*_read_foreign(folder), str(folder)).eval()
+    network = _load(folder, hf_weights.import_task_model)
     if not isinstance(network, TaskModel):
         raise InputError(
             f"{folder}: holds a {network_name(network).lower()}, which is not tuned for a task; "
@@ -123,25 +115,22 @@ def load_any(folder: Path, *, takes_bare_encoder: bool = False) -> nn.Module:
 
     An encoder without a head answers nothing by itself: it is for callers that only need its states.
     """
-    network = _load_own(folder)
-    if network is not None:
-        return network
-    config, tensors = _read_foreign(folder, takes_bert=True)
-    if takes_bare_encoder and not hf_weights.has_head(tensors):
-        return hf_weights.import_encoder(config, tensors, str(folder)).eval()
-    if hf_config.TUNED_OUTPUTS & tensors.keys() and not hf_config.has_verdicts(config, tensors):
-        return hf_weights.import_task_model(config, tensors, str(folder)).eval()
-    return hf_weights.import_network(config, tensors, str(folder)).eval()
+
+    def import_any(config: ConfigTree, tensors: dict[str, Tensor], where: str) -> nn.Module:
+        if takes_bare_encoder and not hf_weights.has_head(tensors):
+            return hf_weights.import_encoder(config, tensors, where)
+        is_tuned = hf_config.TUNED_OUTPUTS & tensors.keys() and not hf_config.has_verdicts(config, tensors)
+        return (hf_weights.import_task_model if is_tuned else hf_weights.import_network)(config, tensors, where)
+
+    return _load(folder, import_any, takes_bert=True)
 
 
 def load_encoder(folder: Path) -> Encoder:
     """The encoder alone, from a folder with any head or none."""
     if is_onnx(folder):
         raise InputError(f"{folder}: is a graph, which only answers; give the model that it was exported from")
-    network = _load_own(folder)
-    if network is None:
-        return hf_weights.import_encoder(*_read_foreign(folder, takes_bert=True), str(folder)).eval()
-    encoder = getattr(network, "encoder", None)
+    network = _load(folder, hf_weights.import_encoder, takes_bert=True)
+    encoder = network if isinstance(network, Encoder) else getattr(network, "encoder", None)
     if not isinstance(encoder, Encoder):
         raise InputError(
             f"{folder}: holds a {network_name(network).lower()}, which has not one encoder; give another model"
@@ -149,34 +138,33 @@ def load_encoder(folder: Path) -> Encoder:
     return encoder
 
 
-def _load_own(folder: Path) -> nn.Module | None:
-    """A network in our own words, as weights or as a graph; None where they are Hugging Face's."""
+def _load(
+    folder: Path,
+    import_foreign: Callable[[ConfigTree, dict[str, Tensor], str], nn.Module],
+    *,
+    takes_bert: bool = False,
+) -> nn.Module:
+    """A network in our own words, as weights or as a graph; or in Hugging Face's, which `import_foreign` reads, BERT's,
+    where it is taken, in those of ELECTRA."""
     if (folder / MANIFEST).is_file():
         verify_folder(folder, f"restore it, or delete {MANIFEST} if you changed the file on purpose")
     config = read_config(folder)
     if is_onnx(folder):
         return native_format.load_onnx(folder, config)
-    if native_format.OWN not in config:
-        return None
-    return native_format.import_own(config, _read_tensors(folder), str(folder)).eval()
-
-
-def _read_foreign(folder: Path, *, takes_bert: bool = False) -> tuple[SettingsTree, dict[str, Tensor]]:
-    """config.json and tensors in Hugging Face's words; BERT's, where it is taken, in those of ELECTRA.
-
-    The sizes are held against the header of the weights first: a file that lies about them is not read at all.
-    """
-    config = read_config(folder)
+    if native_format.OWN in config:
+        return native_format.import_own(config, _read_tensors(folder), str(folder)).eval()
+    # The sizes are held against the header of the weights first: a file that lies about them is not read at all.
     shapes: dict[str, hf_weights.Shape] = {}
     for path in _list_weights(folder):
         with _damage(path), safetensors.safe_open(path, framework="pt") as file:
             shapes.update({name: tuple(file.get_slice(name).get_shape()) for name in file.keys()})  # noqa: SIM118
-    is_translated = takes_bert and hf_weights.is_bert(config)
-    if is_translated:
+    is_bert = takes_bert and AnyFile.model_validate(config).model_type == "bert"
+    if is_bert:
         config, shapes = hf_weights.translate_config(config), hf_weights.translate_names(shapes)
     hf_weights.require_sizes(config, shapes, str(folder))
     tensors = _read_tensors(folder)
-    return config, hf_weights.translate_names(tensors) if is_translated else tensors
+    tensors = hf_weights.translate_names(tensors) if is_bert else tensors
+    return import_foreign(config, tensors, str(folder)).eval()
 
 
 def _read_tensors(folder: Path) -> dict[str, Tensor]:
@@ -229,7 +217,7 @@ def _damage(path: Path) -> Iterator[None]:
 # --------------------------------------------------------------------------------------------------- config.json alone
 
 
-def read_config(folder: Path) -> dict[str, Any]:
+def read_config(folder: Path) -> ConfigTree:
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; give a model folder")
     if not (folder / CONFIG).is_file():
@@ -242,12 +230,17 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 def has_untrained_segments(folder: Path) -> bool:
     """Whether its second segment, that of the second text of a pair, has never been seen in training."""
-    return read_config(folder).get(UNTRAINED_SEGMENTS) is True
+    return AnyFile.model_validate(read_config(folder)).untrained_segments is True
+
+
+def read_objective(folder: Path) -> str:
+    """What its network was taught by; empty where it does not say."""
+    return str(AnyFile.model_validate(read_config(folder)).objective or "")
 
 
 def outputs_energies(folder: Path) -> bool:
     """Whether its discriminator says energies, minus log p up to a constant, not how likely a token is replaced."""
-    return read_config(folder).get(OBJECTIVE) == "electric"
+    return read_objective(folder) == "electric"
 
 
 # ----------------------------------------------------------------------------------------- what a MODEL argument means
@@ -268,7 +261,7 @@ def locate_model(path: Path, *roles: Role) -> Path:
         raise InputError(f"{path}: {absence}")
     names = []
     for folder in others:
-        is_language_model = folder.name == "model" and OBJECTIVE in read_config(folder)
+        is_language_model = folder.name == "model" and read_objective(folder) != ""
         names.append("a language model" if is_language_model else _ROLES[cast(Role, folder.name)])
     remedy = "give a run or a model folder with one"
     if roles == ("model",):

@@ -18,12 +18,11 @@ refuse it. A class of theirs asked for by name warns of that type and of a head 
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, TypeGuard, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeGuard, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor, nn
 
-from electralab.config import SettingsTree
 from electralab.errors import InputError, quote
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.settings import MAX_LAYERS, MAX_POSITIONS, MAX_SIZE, EncoderConfig
@@ -42,6 +41,9 @@ OBJECTIVE = f"{MARK}_objective"
 # Says that no row of pre-training had a second segment, so that its embedding is as it was drawn.
 UNTRAINED_SEGMENTS = f"{MARK}_untrained_segments"
 
+# What config.json holds: anything, until it is validated.
+ConfigTree = dict[str, object]
+
 Size = Annotated[int, Field(gt=0, le=MAX_SIZE)]
 Positions = Annotated[int, Field(gt=0, le=MAX_POSITIONS)]
 Layers = Annotated[int, Field(gt=0, le=MAX_LAYERS)]
@@ -49,13 +51,42 @@ Dropout = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
 
 
-class _FilePart(BaseModel):
+class SpecialTokenIds(NamedTuple):
+    """The ids that config.json names; a network itself knows of none."""
+
+    pad: int
+    cls: int | None = None
+    sep: int | None = None
+
+
+class FilePart(BaseModel):
     """Names that are not declared mean nothing to us and are left alone."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore", allow_inf_nan=False)
 
 
-class ConfigFile(_FilePart):
+class AnyFile(FilePart):
+    """What says which network a file holds. Another library may have put anything there, which is then not ours."""
+
+    model_type: object = None
+    architectures: object = None
+    id2label: object = None
+    classifier_dropout: object = None
+    classifier_pooling: object = None
+    max_position_embeddings: object = None
+    mark: object = Field(default=None, alias=MARK)
+    objective: object = Field(default="", alias=OBJECTIVE)
+    untrained_segments: object = Field(default=None, alias=UNTRAINED_SEGMENTS)
+
+
+class HeadMark(FilePart):
+    """What only we understand of a tuned model."""
+
+    task: str = ""
+    shape: str = ""
+
+
+class ConfigFile(FilePart):
     """What both architectures have."""
 
     initializer_range: Positive = 0.02
@@ -77,12 +108,12 @@ class ElectraFile(ConfigFile):
     is_decoder: bool = False
 
 
-class RopeParameters(_FilePart):
+class RopeParameters(FilePart):
     rope_type: str = "default"
     rope_theta: Positive | None = None
 
 
-class RopeByLayerType(_FilePart):
+class RopeByLayerType(FilePart):
     full_attention: RopeParameters | None = None
     sliding_attention: RopeParameters | None = None
 
@@ -173,7 +204,7 @@ def validate(kind: type[V], tree: Any, where: str, remedy: str = "this model can
         raise InputError(f"{where}: {describe_invalid(error)}; {remedy}") from None
 
 
-def require(tree: Mapping[str, Any], where: str, allowed: Mapping[str, tuple[Any, ...]]) -> None:
+def require(tree: Mapping[str, object], where: str, allowed: Mapping[str, tuple[Any, ...]]) -> None:
     """Each named setting is absent or has one of the values that our architecture is."""
     for name, values in allowed.items():
         if name in tree and tree[name] not in values:
@@ -225,19 +256,17 @@ def is_two_classes(config: EncoderConfig, kind: HeadKind) -> bool:
     return kind == "linear rtd" or (kind == "rtd" and config.is_modern)
 
 
-def export_config(
-    network: Generator | Discriminator, *, pad_id: int, cls_id: int | None = None, sep_id: int | None = None
-) -> SettingsTree:
+def export_config(network: Generator | Discriminator, ids: SpecialTokenIds) -> ConfigTree:
     """With the class of `transformers` that loads the network with its head."""
     config, kind = network.config, head_kind(network)
     is_causal_lm = config.is_causal and kind == "mlm"
     name = _CAUSAL_CLASS_NAME[config.backbone] if is_causal_lm else _CLASS_NAME[config.backbone, kind]
-    tree: SettingsTree = {"architectures": [name]}
-    tree |= export_encoder_config(config, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
+    tree: ConfigTree = {"architectures": [name]}
+    tree |= export_encoder_config(config, ids)
     return tree | export_labels(LABELS.values()) if is_two_classes(config, kind) else tree
 
 
-def export_labels(labels: Iterable[str]) -> SettingsTree:
+def export_labels(labels: Iterable[str]) -> ConfigTree:
     names = dict(enumerate(labels))
     return {
         "id2label": {str(index): name for index, name in names.items()},
@@ -245,10 +274,8 @@ def export_labels(labels: Iterable[str]) -> SettingsTree:
     }
 
 
-def export_encoder_config(
-    config: EncoderConfig, *, pad_id: int, cls_id: int | None = None, sep_id: int | None = None
-) -> SettingsTree:
-    tree: SettingsTree = {"model_type": _MODEL_TYPE[config.backbone], "dtype": "float32", "pad_token_id": pad_id}
+def export_encoder_config(config: EncoderConfig, ids: SpecialTokenIds) -> ConfigTree:
+    tree: ConfigTree = {"model_type": _MODEL_TYPE[config.backbone], "dtype": "float32", "pad_token_id": ids.pad}
     tree |= {theirs: getattr(config, ours) for ours, theirs in _NAMES[config.backbone].items()}
     unsaid = ("position_embedding_type", "add_cross_attention")  # of which other values are no longer known to them
     tree |= {name: values[0] for name, values in _FIXED[config.backbone].items() if name not in unsaid}
@@ -256,10 +283,10 @@ def export_encoder_config(
         tree[SHARED_LAYERS] = True
     if not config.is_modern:
         if config.is_causal:
-            tree |= {"is_decoder": True, "bos_token_id": cls_id, "eos_token_id": sep_id}
+            tree |= {"is_decoder": True, "bos_token_id": ids.cls, "eos_token_id": ids.sep}
         return tree | {"classifier_dropout": config.dropout}
-    special: SettingsTree = dict.fromkeys(("cls_token_id", "bos_token_id"), cls_id)
-    special |= dict.fromkeys(("sep_token_id", "eos_token_id"), sep_id)
+    special: ConfigTree = dict.fromkeys(("cls_token_id", "bos_token_id"), ids.cls)
+    special |= dict.fromkeys(("sep_token_id", "eos_token_id"), ids.sep)
     if config.is_causal:  # their decoder takes no null for them
         special = {"model_type": _DECODER} | {name: index for name, index in special.items() if index is not None}
     thetas = dict(zip(_ATTENTION_KINDS, (config.global_rope_theta, config.local_rope_theta), strict=True))
@@ -274,17 +301,18 @@ def export_encoder_config(
     }
 
 
-def import_config(tree: Mapping[str, Any], where: str) -> EncoderConfig:
+def import_config(tree: Mapping[str, object], where: str) -> EncoderConfig:
     """Their config.json -> ours; a variant that we do not build is refused by the name of the setting."""
-    model_type = str(tree.get("model_type")).removeprefix(OURS)
+    told_type = AnyFile.model_validate(tree).model_type
+    model_type = str(told_type).removeprefix(OURS)
     if model_type == "electra":
         require(tree, where, _FIXED["electra"] | {"is_decoder": (False, True)})
         electra = validate(ElectraFile, tree, where)
-        fields: SettingsTree = {ours: getattr(electra, theirs) for ours, theirs in _NAMES["electra"].items()}
+        fields: dict[str, object] = {ours: getattr(electra, theirs) for ours, theirs in _NAMES["electra"].items()}
         fields |= {"backbone": "electra", "is_causal": electra.is_decoder, "share_layers": electra.share_layers}
         return validate(EncoderConfig, fields, where)
     if model_type not in ("modernbert", _DECODER):
-        other, known = quote(tree.get("model_type")), f"'electra', 'modernbert' and '{_DECODER}'"
+        other, known = quote(told_type), f"'electra', 'modernbert' and '{_DECODER}'"
         raise InputError(f"{where}: model_type is {other}; models of type {known} can be read")
 
     require(tree, where, _FIXED["modern"])
@@ -329,9 +357,9 @@ OWN_OUTPUT = "head.output.weight"
 TUNED_OUTPUTS = frozenset({"classifier.weight", "classifier.out_proj.weight", "qa_outputs.weight", OWN_OUTPUT})
 
 
-def has_verdicts(tree: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool:
+def has_verdicts(tree: Mapping[str, object], tensors: Mapping[str, Tensor]) -> bool:
     """A discriminator in the shape of a tagger; one tuned here to find tokens so named says what it was tuned for."""
-    return "classifier.weight" in tensors and tree.get("id2label") == LABELS and MARK not in tree
+    return "classifier.weight" in tensors and AnyFile.model_validate(tree).id2label == LABELS and MARK not in tree
 
 
 def task_class_name(network: TaskModel) -> str:
@@ -344,14 +372,14 @@ def task_class_name(network: TaskModel) -> str:
     return _FAMILY[config.backbone] + _CLASS[head.shape] if is_plain_fine or network.head.dense is not None else ""
 
 
-def export_task_config(network: TaskModel, *, pad_id: int, cls_id: int, sep_id: int) -> SettingsTree:
+def export_task_config(network: TaskModel, ids: SpecialTokenIds) -> ConfigTree:
     head, name = network.head_config, task_class_name(network)
-    tree = export_encoder_config(network.config, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
+    tree = export_encoder_config(network.config, ids)
     tree["classifier_dropout"] = head.dropout
     if name:
         tree = {"architectures": [name]} | tree
     else:
-        tree["model_type"] = OURS + tree["model_type"]
+        tree |= {"model_type": f"{OURS}{_MODEL_TYPE[network.config.backbone]}"}
     if head.shape != "span":
         tree |= export_labels(head.labels or ["LABEL_0"])
     # The four kinds are told by the head itself; another is named with the shape of its head.
@@ -364,7 +392,7 @@ def export_task_config(network: TaskModel, *, pad_id: int, cls_id: int, sep_id: 
 
 
 def read_task_head(
-    config: EncoderConfig, tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str
+    config: EncoderConfig, tree: Mapping[str, object], tensors: Mapping[str, Tensor], where: str
 ) -> HeadConfig:
     """Of two styles that are one head the released one is named."""
     outputs = TUNED_OUTPUTS & tensors.keys()
@@ -377,10 +405,14 @@ def read_task_head(
         raise InputError(f"{where}: is a decoder tuned with transformers, which cannot be read; give what it began as")
 
     # The shape: by the tensors where they differ; else by what config.json says: our mark, or the class of theirs.
-    mark, classes = tree.get(MARK), tree.get("architectures")
+    file = AnyFile.model_validate(tree)
+    is_marked = isinstance(file.mark, dict)
+    mark = validate(HeadMark, file.mark, where) if is_marked else HeadMark()
+    classes = file.architectures
+    told: object
     shapes: dict[str, HeadShape]
     if OWN_OUTPUT in tensors:
-        told = mark.get("shape", mark.get("task")) if isinstance(mark, dict) else None
+        told = (mark.shape or mark.task) if is_marked else None
         shapes = {name: shape for shape, kind in KIND_OF_SHAPE.items() for name in (kind, shape)}
         shapes["regress"] = "row"
     elif config.is_modern:
@@ -399,17 +431,19 @@ def read_task_head(
         problem = "regression" if count == 1 else "single_label_classification"
         require(tree, where, {"problem_type": (None, problem), "classifier_pooling": ("cls", "mean")})
         kind = "regress" if count == 1 else "classify"
-    if isinstance(mark, dict) and mark.get("shape") == shape:
-        kind = str(mark.get("task"))
+    if mark.shape == shape:
+        kind = mark.task
     labels: tuple[str, ...] = ()
     if shape == "token" or (is_pooled and count > 1):
         keys = [str(index) for index in range(count)]
-        names = tree.get("id2label") or {key: f"LABEL_{key}" for key in keys}
+        names = file.id2label or {key: f"LABEL_{key}" for key in keys}
         if not isinstance(names, dict) or names.keys() != set(keys):
-            raise InputError(f"{where}: id2label in config.json does not name the {count} outputs of its head; mend it")
+            raise InputError(
+                f"{where}: id2label in config.json does not name the {count} outputs of its head; correct it"
+            )
         labels = tuple(str(names[key]) for key in keys)
     is_deep = "head.dense.weight" in tensors if OWN_OUTPUT in tensors else config.is_modern or is_pooled
-    dropout = tree.get("classifier_dropout")
+    dropout = file.classifier_dropout
     if dropout is None:
         dropout = 0.0 if config.is_modern else config.dropout
     head = {
@@ -419,6 +453,6 @@ def read_task_head(
         "style": "huggingface" if is_deep else "released",
         "has_answerability": shape == "span" and "head.answerable.weight" in tensors,
         "dropout": dropout,
-        "pooling": "mean" if is_pooled and tree.get("classifier_pooling") == "mean" else "first",
+        "pooling": "mean" if is_pooled and file.classifier_pooling == "mean" else "first",
     }
     return validate(HeadConfig, head, where)

@@ -8,17 +8,16 @@ A logit for answerability goes along as two more tensors, which theirs leave asi
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from electralab.config import SettingsTree
 from electralab.errors import InputError, shorten
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.encoder import Encoder, merge_tables
 from electralab.model.folders import hf_config
-from electralab.model.folders.hf_config import HeadKind, is_two_classes
+from electralab.model.folders.hf_config import ConfigTree, HeadKind, is_two_classes
 from electralab.model.settings import EncoderConfig
 from electralab.model.task_model import HeadConfig, TaskHead, TaskModel
 
@@ -186,48 +185,36 @@ def fill(build: Callable[[], M], weights: Mapping[str, Tensor], where: str) -> M
 # ----------------------------------------------------------------------------------------------------------------- out
 
 
-def export_weights(network: Generator | Discriminator) -> dict[str, Tensor]:
+def export_weights(network: nn.Module) -> dict[str, Tensor]:
     """Their names -> tensors, each in storage of its own."""
-    config, kind = network.config, hf_config.head_kind(network)
-    weights = _merged_weights(network, network.encoder)
-    if is_two_classes(config, kind):
-        for name in _RTD_OUTPUT:
-            weights[name] = torch.cat([torch.zeros_like(weights[name]), weights[name]])
-    return _rename(_network_names(config, _pretraining_head(config, kind), PREFIX[config.backbone]), weights)
-
-
-def export_task_weights(network: TaskModel) -> dict[str, Tensor]:
-    """Their names -> tensors, each in storage of its own."""
-    config = network.config
-    weights = _merged_weights(network, network.encoder)
-    weight, bias = _TASK_OUTPUT
-    weights[weight] = weights[weight] * network.head.unit
-    weights[bias] = weights[bias] * network.head.unit + network.head.origin
-    has_class = bool(hf_config.task_class_name(network))
-    if has_class and network.head_config.is_pooled and network.head.dense is None:
-        weights |= _fold(weights, config.hidden_size)
-    ours = [name.removeprefix("head.") for name in weights if name.startswith("head.")]
-    head = _task_head(config, network.head_config, ours, has_class=has_class)
-    return _rename(_network_names(config, head, PREFIX[config.backbone]), weights)
-
-
-def _merged_weights(network: nn.Module, encoder: Encoder) -> dict[str, Tensor]:
-    """Our names -> tensors, what makes up the encoder's table merged where theirs has one table."""
+    assert isinstance(network, Generator | Discriminator | TaskModel)
+    config, encoder = network.config, network.encoder
     named = network.named_parameters(remove_duplicate=False)  # theirs has a copy where our layers share
     weights = merge_tables(network, {name: parameter.detach() for name, parameter in named})
     projection = encoder.embeddings.projection
-    if encoder.config.is_modern and projection is not None:
+    if config.is_modern and projection is not None:  # theirs has one table in their place
         del weights["encoder.embeddings.projection.weight"]
         weights["encoder.embeddings.tokens.weight"] = projection(encoder.embeddings.tokens.weight).detach()
-    return weights
-
-
-def _rename(names: Names, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    if isinstance(network, TaskModel):
+        weight, bias = _TASK_OUTPUT
+        weights[weight] = weights[weight] * network.head.unit
+        weights[bias] = weights[bias] * network.head.unit + network.head.origin
+        has_class = bool(hf_config.task_class_name(network))
+        if has_class and network.head_config.is_pooled and network.head.dense is None:
+            weights |= _fold(weights, config.hidden_size)
+        ours = [name.removeprefix("head.") for name in weights if name.startswith("head.")]
+        head = _task_head(config, network.head_config, ours, has_class=has_class)
+    else:
+        kind = hf_config.head_kind(network)
+        for name in _RTD_OUTPUT if is_two_classes(config, kind) else ():
+            weights[name] = torch.cat([torch.zeros_like(weights[name]), weights[name]])
+        head = _pretraining_head(config, kind)
+    names = _network_names(config, head, PREFIX[config.backbone])
     assert names.keys() == weights.keys(), f"no name outside for {names.keys() ^ weights.keys()}"
     tensors: dict[str, Tensor] = {}
-    for ours, theirs in names.items():
-        for name, part in zip(theirs, weights[ours].chunk(len(theirs)), strict=True):
-            tensors[name] = part.clone(memory_format=torch.contiguous_format)
+    for name, theirs in names.items():
+        for their_name, part in zip(theirs, weights[name].chunk(len(theirs)), strict=True):
+            tensors[their_name] = part.clone(memory_format=torch.contiguous_format)
     return tensors
 
 
@@ -248,35 +235,28 @@ def _fold(linear: Mapping[str, Tensor], hidden_size: int) -> dict[str, Tensor]:
 # ------------------------------------------------------------------------------------------------------------------ in
 
 
-def require_sizes(tree: Mapping[str, Any], shapes: Mapping[str, Shape], where: str) -> None:
+def require_sizes(tree: Mapping[str, object], shapes: Mapping[str, Shape], where: str) -> None:
     """The sizes in config.json are those of the weights, as far as the header of their file shows without reading them.
 
-    A tensor that is missing, and every other shape, is named when the weights are read.
+    A tensor that is missing, and the shape of a head, is named when the weights are read.
     """
     config = _read_encoder_config(tree, shapes, where)
-    if config.is_modern:
-        expected: dict[str, Shape] = {
-            "embeddings.tok_embeddings.weight": (config.vocab_size, config.hidden_size),
-            "layers.0.mlp.Wi.weight": (2 * config.feedforward_size, config.hidden_size),
-        }
-    else:
-        expected = {
-            "embeddings.word_embeddings.weight": (config.vocab_size, config.embedding_size),
-            "embeddings.position_embeddings.weight": (config.sequence_length, config.embedding_size),
-            "embeddings.token_type_embeddings.weight": (config.num_segments, config.embedding_size),
-            "encoder.layer.0.intermediate.dense.weight": (config.feedforward_size, config.hidden_size),
-        }
     prefix = _find_prefix(config, shapes)
-    for name, shape in expected.items():
-        actual = shapes.get(prefix + name, shape)
-        if actual != shape:
-            raise InputError(
-                f"{where}: {prefix}{name} has the shape {actual} where config.json says {shape}; "
-                "the weights do not belong to it"
-            )
+    with torch.device("meta"):
+        blueprint = dict(Encoder(config).named_parameters(remove_duplicate=False))
+    for ours, theirs in _encoder_names(config).items():
+        first, *others = blueprint[ours].shape
+        shape = (first // len(theirs), *others)
+        for name in theirs:
+            actual = shapes.get(prefix + name, shape)
+            if actual != shape:
+                raise InputError(
+                    f"{where}: {prefix}{name} has the shape {actual} where config.json says {shape}; "
+                    "the weights do not belong to it"
+                )
 
 
-def _read_encoder_config(tree: Mapping[str, Any], tensors: Mapping[str, object], where: str) -> EncoderConfig:
+def _read_encoder_config(tree: Mapping[str, object], tensors: Mapping[str, object], where: str) -> EncoderConfig:
     config = hf_config.import_config(tree, where)
     if config.num_layers > len(tensors):
         raise InputError(f"{where}: config.json says {config.num_layers} layers, but the weights are fewer")
@@ -298,7 +278,7 @@ def _read_encoder_config(tree: Mapping[str, Any], tensors: Mapping[str, object],
     return config
 
 
-def import_encoder(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> Encoder:
+def import_encoder(tree: Mapping[str, object], tensors: Mapping[str, Tensor], where: str) -> Encoder:
     """The encoder alone, whatever head the tensors have."""
     config = _read_encoder_config(tree, tensors, where)
     prefix = _find_prefix(config, tensors)
@@ -306,7 +286,7 @@ def import_encoder(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where
     return fill(lambda: Encoder(config), gather(names, tensors, prefix, where), where)
 
 
-def import_network(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> Generator | Discriminator:
+def import_network(tree: Mapping[str, object], tensors: Mapping[str, Tensor], where: str) -> Generator | Discriminator:
     """A network with the head its tensors have; `where` begins every error."""
     config = _read_encoder_config(tree, tensors, where)
     # By the tensors, because a config may name another class, or none.
@@ -318,7 +298,7 @@ def import_network(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where
     elif hf_config.has_verdicts(tree, tensors):
         kind = "rtd" if config.is_modern else "linear rtd"
     elif not hf_config.TUNED_OUTPUTS.isdisjoint(tensors):
-        labels = tree.get("id2label")
+        labels = hf_config.AnyFile.model_validate(tree).id2label
         names = list(labels.values()) if isinstance(labels, dict) else ["unnamed"]
         shown = ", ".join(shorten(str(name)) for name in names[:3]) + (", …" if len(names) > 3 else "")
         raise InputError(
@@ -344,7 +324,7 @@ def import_network(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where
     return fill(lambda: Discriminator(config, "dense" if kind == "rtd" else "linear"), weights, where)
 
 
-def import_task_model(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> TaskModel:
+def import_task_model(tree: Mapping[str, object], tensors: Mapping[str, Tensor], where: str) -> TaskModel:
     """A tuned network with the head its tensors have; `where` begins every error."""
     config = _read_encoder_config(tree, tensors, where)
     head = hf_config.read_task_head(config, tree, tensors, where)
@@ -392,11 +372,7 @@ _LEFT_OUT = ("bert.pooler.", "pooler.", "cls.seq_relationship.")
 _BERT_SIZES = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
 
 
-def is_bert(tree: Mapping[str, Any]) -> bool:
-    return tree.get("model_type") == "bert"
-
-
-def translate_config(tree: Mapping[str, Any]) -> SettingsTree:
+def translate_config(tree: Mapping[str, object]) -> ConfigTree:
     described = {**_BERT_SIZES, **tree, "model_type": "electra"}
     return described | {"embedding_size": described["hidden_size"]}
 

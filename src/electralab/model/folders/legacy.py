@@ -22,10 +22,9 @@ import torch
 from torch import Tensor
 
 from electralab.artifacts import new_folder, write_file, write_json
-from electralab.config import SettingsTree
 from electralab.errors import DamagedArtifact, ElectraError, InputError
 from electralab.model.folders.folder import INDEX, PICKLE, PICKLE_INDEX, WEIGHTS, list_shards, load_encoder, read_config
-from electralab.model.folders.hf_config import CONFIG
+from electralab.model.folders.hf_config import CONFIG, ConfigTree
 
 TOKENIZER_FILES = (
     *("vocab.txt", "vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json"),
@@ -170,7 +169,7 @@ def translate_tensorflow(variables: Mapping[str, Tensor]) -> dict[str, dict[str,
     return networks
 
 
-def infer_config(tensors: Mapping[str, Tensor]) -> SettingsTree:
+def infer_config(tensors: Mapping[str, Tensor]) -> ConfigTree:
     """A released checkpoint has no config; all but the heads, which are 64 wide there, shows in the shapes."""
     try:
         vocab_size, embedding_size = tensors["electra.embeddings.word_embeddings.weight"].shape

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from torch import Tensor, nn
 
-from electralab.config import Settings, SettingsTree
 from electralab.errors import DamagedArtifact, InputError, quote, shorten
 from electralab.model.electra import CopyMLM, Discriminator, Generator, TwoStream, TwoTower
 from electralab.model.encoder import Encoder, HiddenStates, merge_tables
-from electralab.model.folders.hf_config import OURS, describe_invalid, validate
+from electralab.model.folders.hf_config import OURS, AnyFile, ConfigTree, FilePart, describe_invalid, validate
 from electralab.model.folders.hf_weights import fill, gather
 from electralab.model.settings import EncoderConfig, RTDHeadKind
 from electralab.model.task_model import HeadConfig, SpanLogits, TaskModel
@@ -39,25 +38,33 @@ _SAVED_NAMES = {
 }
 
 
-class _DiscriminatorHead(Settings):
-    verdict_head: RTDHeadKind
+class NetworkFile(FilePart):
+    """A network in config.json, under "electralab_network"."""
+
+    name: object = Field(default=None, alias="class")
+    encoder: object = None
+    verdict_head: RTDHeadKind | None = None
+    """Of a discriminator, as the next one."""
     verdict_adds_cls: bool = False
+    head: object = None
+    """Of a tuned network."""
 
 
-def _build_discriminator(config: EncoderConfig, own: SettingsTree) -> Discriminator:
-    head = _DiscriminatorHead(verdict_head=own["verdict_head"], verdict_adds_cls=own.get("verdict_adds_cls", False))
-    return Discriminator(config, head.verdict_head, adds_cls=head.verdict_adds_cls)
+def _build_discriminator(config: EncoderConfig, own: NetworkFile) -> Discriminator:
+    if own.verdict_head is None:
+        raise KeyError("verdict_head")
+    return Discriminator(config, own.verdict_head, adds_cls=own.verdict_adds_cls)
 
 
 # By its name on disk, how a network is built from its encoder's settings and its own. A new class needs one line here,
 # and an EncoderConfig as its `config`.
-_BUILDERS: dict[str, Callable[[EncoderConfig, SettingsTree], nn.Module]] = {
+_BUILDERS: dict[str, Callable[[EncoderConfig, NetworkFile], nn.Module]] = {
     "Generator": lambda config, _: Generator(config),
     "Discriminator": _build_discriminator,
     "Copying": lambda config, _: CopyMLM(config),
     "TwoTower": lambda config, _: TwoTower(config),
     "TwoStream": lambda config, _: TwoStream(config),
-    "Tuned": lambda config, own: TaskModel(Encoder(config), HeadConfig.model_validate(own["head"])),
+    "Tuned": lambda config, own: TaskModel(Encoder(config), HeadConfig.model_validate(own.head)),
 }
 
 
@@ -67,7 +74,7 @@ def network_name(network: nn.Module) -> str:
     return _SAVED_NAMES.get(name, name)
 
 
-def _own_settings(network: nn.Module) -> SettingsTree:
+def _own_settings(network: nn.Module) -> ConfigTree:
     """What the network has beside its encoder's settings."""
     if isinstance(network, Discriminator):
         return {"verdict_head": network.head.kind, "verdict_adds_cls": network.head.adds_cls}
@@ -76,16 +83,16 @@ def _own_settings(network: nn.Module) -> SettingsTree:
 
 def rebuild(network: nn.Module, config: EncoderConfig) -> nn.Module:
     """A network of the same class with another encoder; its weights are zeros."""
-    return _BUILDERS[network_name(network)](config, _own_settings(network))
+    return _BUILDERS[network_name(network)](config, NetworkFile.model_validate(_own_settings(network)))
 
 
-def export_own_config(network: nn.Module, described: SettingsTree) -> SettingsTree:
+def export_own_config(network: nn.Module, described: ConfigTree) -> ConfigTree:
     """`described` says sizes, ids and labels in the words of Hugging Face, for people and cards; nothing reads it."""
     name, config = network_name(network), network.config
     assert isinstance(config, EncoderConfig)
     encoder = config.model_dump(mode="json", exclude=None if config.shapes else {"shapes"})
     tree = {key: value for key, value in described.items() if key != "architectures"}
-    tree["model_type"] = OURS + described["model_type"].removeprefix(OURS)
+    tree["model_type"] = OURS + str(AnyFile.model_validate(described).model_type).removeprefix(OURS)
     return tree | {OWN: {"class": name, "encoder": encoder} | _own_settings(network)}
 
 
@@ -94,19 +101,18 @@ def export_own_weights(network: nn.Module) -> dict[str, Tensor]:
     return {name: weight.clone(memory_format=torch.contiguous_format) for name, weight in weights.items()}
 
 
-def _read_own(tree: Mapping[str, Any], where: str) -> tuple[str, EncoderConfig, SettingsTree]:
+def _read_own(tree: Mapping[str, object], where: str) -> tuple[str, EncoderConfig, NetworkFile]:
     """The name of the class, its encoder's settings, and all that config.json says of the network."""
-    own = tree.get(OWN)
-    if not isinstance(own, dict) or not isinstance(own.get("encoder"), dict):
+    own = validate(NetworkFile, tree.get(OWN) if isinstance(tree.get(OWN), dict) else {}, where)
+    if not isinstance(own.encoder, dict):
         raise InputError(f"{where}: {OWN} in config.json does not describe a network; restore the file")
-    name = str(own.get("class"))
+    name = str(own.name)
     if name not in _BUILDERS:
-        known = ", ".join(_BUILDERS)
-        raise InputError(f"{where}: config.json names the class {quote(own.get('class'))}; known are {known}")
-    return name, validate(EncoderConfig, own["encoder"], where), own
+        raise InputError(f"{where}: config.json names the class {quote(own.name)}; known are {', '.join(_BUILDERS)}")
+    return name, validate(EncoderConfig, own.encoder, where), own
 
 
-def import_own(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> nn.Module:
+def import_own(tree: Mapping[str, object], tensors: Mapping[str, Tensor], where: str) -> nn.Module:
     """The network of one of the classes above; `where` begins every error."""
     name, config, own = _read_own(tree, where)
     if config.num_layers > (_MOST_SHARED_LAYERS if config.share_layers else len(tensors)):
@@ -229,7 +235,7 @@ class OnnxTaskModel(_OnnxNetwork, TaskModel):
 OnnxModel = OnnxDiscriminator | OnnxGenerator | OnnxTaskModel
 
 
-def load_onnx(folder: Path, tree: Mapping[str, Any]) -> OnnxModel:
+def load_onnx(folder: Path, tree: Mapping[str, object]) -> OnnxModel:
     name, config, own = _read_own(tree, str(folder))
     session = OnnxSession(folder / GRAPH)
     match name:
@@ -238,7 +244,7 @@ def load_onnx(folder: Path, tree: Mapping[str, Any]) -> OnnxModel:
         case "Generator":
             network = OnnxGenerator(config, session)
         case "Tuned":
-            head = validate(HeadConfig, own.get("head"), str(folder), "restore the file")
+            head = validate(HeadConfig, own.head, str(folder), "restore the file")
             network = OnnxTaskModel(config, session, head)
         case _:
             raise InputError(f"{folder}: config.json names the class {name!r}, of which there are no graphs")

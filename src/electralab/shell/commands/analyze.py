@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electralab.shell.call import Call, open_display, settle
+from electralab.shell.call import Call, Parser, names, open_display, positive_int, settle
 from electralab.shell.commands.pretrain import format_folder
-from electralab.shell.parser import Parser, names, positive_int
 
 if TYPE_CHECKING:
     from electralab.config import GivenSettings
     from electralab.display import Display
     from electralab.records.findings import Analysis, AnalysisPlan
 
-SUMMARY = "measure what models learned, side by side; the same command again goes on"
+SUMMARY = "measure what models learned, side by side; the same command resumes"
 EXAMPLE = "electra analyze runs/mine --data data/mine --out analysis"
 SETTINGS = "electralab.analysis.data:AnalysisSettings"
 
@@ -26,20 +25,22 @@ _UNTRAINED = "leave out the untrained controls"
 
 def add_flags(parser: Parser) -> None:
     add = parser.add_argument
-    add("models", nargs="+", metavar="MODEL", help="runs or model folders, ours or Hugging Face's")
+    add("models", nargs="+", metavar="MODEL", help="run or model folders of ours or of Hugging Face")
     add("--data", required=True, metavar="PATH", help="prepared text, whose held-out rows are read, or text")
-    add("--out", required=True, metavar="DIR", help="the folder of figures, pictures and tables")
-    add("--only", type=names, metavar="M30,M33", help="these claims only")
+    add("--out", required=True, metavar="DIR", help="the folder to write")
+    add("--only", type=names, metavar="M30,M33", help="measure only these claims")
     add_measure_flags(parser)
-    add("--domains", dest=".domains", type=names, metavar="FILE,FILE", help="texts of other domains, to compare with")
-    add("--runs", dest=".runs", metavar="DIR", help="runs of several sizes, for the law that they follow")
-    add("--tradeoff", dest=".tradeoff", metavar="DIR", help="of 'electra compress', for what smaller variants cost")
-    add("--examples", dest=".examples", metavar="DIR", help="data of the task of a tuned model, to be damaged")
-    add("--classes", dest=".classes", metavar="FILE", help="a table of text and label: are the classes apart?")
+    add("--domains", dest=".domains", type=names, metavar="FILE,FILE", help="texts of other domains, to compare")
+    add("--runs", dest=".runs", metavar="DIR", help="runs of several sizes, to fit a scaling law")
+    add("--tradeoff", dest=".tradeoff", metavar="DIR", help="what 'electra compress' wrote, for size and speed")
+    add("--examples", dest=".examples", metavar="DIR", help="task data of a tuned model, to test on damaged input")
+    add(
+        "--classes", dest=".classes", metavar="FILE", help="a table of text and label, to test if classes are separated"
+    )
     # store_const and not store_false: what is not given is left to the settings file.
     add("--no-untrained", dest=".untrained", action="store_const", const=False, help=_UNTRAINED)
-    add("--seed", dest=".seed", type=int, metavar="S", help="of what is drawn: rows, states, intervals")
-    add("--threads", type=positive_int, metavar="N", help="default: the cores there are")
+    add("--seed", dest=".seed", type=int, metavar="S", help="random seed of rows, states and intervals")
+    add("--threads", type=positive_int, metavar="N", help="CPU threads; default: all cores")
 
 
 def add_measure_flags(parser: Parser) -> None:
@@ -49,10 +50,10 @@ def add_measure_flags(parser: Parser) -> None:
     add("--pairs", dest=".pairs", metavar="FILE", help=_PAIRS)
     add("--analogies", dest=".analogies", metavar="FILE", help=_ANALOGIES)
     add("--senses", dest=".senses", metavar="FILE", help="a table of word, sense and sentence, instead of ours")
-    add("--rows", dest=".rows", type=positive_int, metavar="N", help="the most rows of text to look at")
-    add("--vectors", dest=".vectors", type=positive_int, metavar="N", help="the most states in one figure")
-    add("--points", dest=".points", type=positive_int, metavar="N", help="the most points of a picture")
-    add("--times", dest=".times", type=positive_int, metavar="N", help="draws for each interval")
+    add("--rows", dest=".rows", type=positive_int, metavar="N", help="maximum number of text rows")
+    add("--vectors", dest=".vectors", type=positive_int, metavar="N", help="maximum number of states in one figure")
+    add("--points", dest=".points", type=positive_int, metavar="N", help="maximum number of points in a picture")
+    add("--times", dest=".times", type=positive_int, metavar="N", help="resamples for each interval")
 
 
 def analyze(
@@ -88,18 +89,9 @@ def analyze(
 
 
 def run(call: Call) -> None:
-    from electralab.records.findings import AnalysisPlan
     from electralab.reporting.analysis_page import last_layer_tables
-    from electralab.reporting.format import format_names, format_number_of
 
-    flags = call.flags
-    result = analyze(flags.models, flags.data, flags.out, only=flags.only, threads=flags.threads, **call.common)
-    if isinstance(result, AnalysisPlan):
-        models = format_names(list(result.models), 8)
-        measures = f"{format_number_of(len(result.measures), 'measure')}: {', '.join(result.measures.values())}"
-        call.print_plan(f"would measure {models} on {result.data} into {result.out}", measures)
-        call.answer(result)
-    else:
-        call.print(*last_layer_tables(result), *format_folder(flags.out))
-        call.print(f"tables and pictures  {flags.out}/README.md")
-        call.answer(result, out=flags.out)
+    result, out = call.ask(analyze), call.flags.out
+    if not call.prints_plan(result):
+        call.print(*last_layer_tables(result), *format_folder(out), f"tables and pictures  {out}/README.md")
+    call.answer(result, out=out)

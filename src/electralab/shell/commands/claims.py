@@ -7,11 +7,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electralab.shell.call import Call, as_path, open_display
+from electralab.shell.call import Call, Parser, as_path, names, open_display, positive, whole_numbers
 from electralab.shell.commands.analyze import add_measure_flags, analyze
-from electralab.shell.commands.study import add_job_flags, show_plan
+from electralab.shell.commands.study import add_job_flags
 from electralab.shell.commands.study import study as run_study
-from electralab.shell.parser import Parser, names, positive, whole_numbers
 
 if TYPE_CHECKING:
     from electralab.config import GivenSettings
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from electralab.records.findings import ClaimsPlan, ClaimsResult
     from electralab.records.study import StudyPlan
 
-SUMMARY = "judge the claims about the method by models trained here; the same command again goes on"
+SUMMARY = "check claims about ELECTRA with models trained here; the same command resumes"
 EXAMPLE = "electra claims --runs studies/claims --corpus data/mine --data benchmarks/"
 SETTINGS = "electralab.analysis.data:AnalysisSettings"
 CONFIG_HELP = "a TOML file of settings of the analysis"
@@ -27,13 +26,13 @@ CONFIG_HELP = "a TOML file of settings of the analysis"
 
 def add_flags(parser: Parser) -> None:
     add = parser.add_argument
-    add("--runs", required=True, metavar="DIR", help="the folder of the study, or a claims.json to judge again")
-    add("--corpus", metavar="DIR", help="what 'electra prepare' wrote: train what is not there yet")
-    add("--data", metavar="DIR", help="the folder in which the data of the scores lies")
-    add("--study", metavar="STUDY", help="with arms electra, mlm, causal")
-    add("--only", type=names, metavar="M30,M41", help="judge these claims only")
-    add("--flops", type=positive, metavar="X", help="of each arm, instead of the study's budget")
-    add("--seeds", type=whole_numbers, metavar="S,S", help="of pre-training, instead of the study's")
+    add("--runs", required=True, metavar="DIR", help="the folder of the study, or a claims.json to decide again")
+    add("--corpus", metavar="DIR", help="what 'electra prepare' wrote; missing models are trained on it")
+    add("--data", metavar="DIR", help="the folder with the data of the scores")
+    add("--study", metavar="STUDY", help="a study with the arms electra, mlm, causal")
+    add("--only", type=names, metavar="M30,M41", help="decide only these claims")
+    add("--flops", type=positive, metavar="X", help="budget of each arm, instead of the study's")
+    add("--seeds", type=whole_numbers, metavar="S,S", help="seeds of pre-training, instead of the study's")
     add_job_flags(parser)
     add("--domains", type=names, metavar="FILE,FILE", help="texts of six other domains or more")
     add("--tradeoff", metavar="DIR", help="what 'electra compress' wrote about one of the models")
@@ -132,45 +131,24 @@ def claims(
 
 
 def run(call: Call) -> None:
-    from electralab.records.findings import ClaimsPlan
+    from electralab.errors import InputError
     from electralab.records.study import StudyPlan
     from electralab.reporting.analysis_page import format_claim_values, format_verdicts
     from electralab.reporting.blocks import ClaimCard, Heading
-    from electralab.reporting.format import format_names, format_number_of
+    from electralab.reporting.format import format_number_of
 
-    flags = call.flags
-    result = claims(
-        flags.runs,
-        corpus=flags.corpus,
-        data=flags.data,
-        study=flags.study,
-        only=flags.only,
-        flops=flags.flops,
-        seeds=flags.seeds,
-        domains=flags.domains,
-        tradeoff=flags.tradeoff,
-        jobs=flags.jobs,
-        threads=flags.threads,
-        **call.common,
-    )
-    if isinstance(result, StudyPlan):
-        # Without models that are trained already it is the plan of their study.
-        show_plan(call, result, flags.runs)
-        return
-    number = format_number_of(len(result.claims), "claim")
-    if isinstance(result, ClaimsPlan):
-        models = list(dict.fromkeys(name for analysis in result.analyses for name in analysis.models))
-        call.print_plan(
-            f"would judge {number} by the models of {flags.runs}: {', '.join(result.claims)}",
-            f"{format_number_of(len(models), 'model')} to measure: {format_names(models, 8)}",
-        )
-    else:
+    runs, result = call.flags.runs, call.ask(claims)
+    if not call.prints_plan(result):
         call.print(Heading("what holds of the claims, at this scale"))
         for claim in result.claims:
             figures = [format_claim_values(claim), claim.why]
             call.print(ClaimCard(claim.number, format_verdicts(claim), claim.sentence, claim.measure, {}, figures))
         verdicts = sorted(Counter(claim.verdict for claim in result.claims).items())
-        call.print(f"of {number}, {', '.join(f'{count} {verdict}' for verdict, count in verdicts)}")
-        if Path(flags.runs).is_dir():
-            call.print(f"table  {flags.runs}/claims.md")
+        told = ", ".join(f"{count} {verdict}" for verdict, count in verdicts)
+        call.print(f"of {format_number_of(len(result.claims), 'claim')}, {told}")
+        if Path(runs).is_dir():
+            call.print(f"table  {runs}/claims.md")
     call.answer(result)
+    # Without models that are trained already it is the plan of their study, which may be one that cannot be run.
+    if isinstance(result, StudyPlan) and result.refusal:
+        raise InputError(result.refusal)

@@ -2,8 +2,7 @@
 
 import sys
 
-from electralab.shell.call import Call
-from electralab.shell.parser import Parser
+from electralab.shell.call import Call, Parser
 
 SUMMARY = "print a completion script for a shell"
 EXAMPLE = 'eval "$(electra completion bash)"'

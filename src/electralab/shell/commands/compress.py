@@ -5,40 +5,61 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electralab.shell.call import Call, as_path, open_display
+from electralab.shell.call import (
+    Call,
+    Parser,
+    as_path,
+    count,
+    names,
+    number,
+    open_display,
+    positive,
+    positive_int,
+    shares,
+)
 from electralab.shell.commands.pretrain import format_folder
-from electralab.shell.parser import Parser, count, names, number, positive, positive_int, shares
 
 if TYPE_CHECKING:
     from electralab.config import GivenSettings
     from electralab.display import Display
     from electralab.records.compression import CompressPlan, Tradeoff
 
-SUMMARY = "make smaller and faster variants of a model and measure them; the same command again goes on"
+SUMMARY = "make smaller and faster variants of a model and measure them; the same command resumes"
 EXAMPLE = "electra compress runs/reviews --data reviews/ --out compressed/ --prune 0.3,0.5 --max-loss 1"
 SETTINGS = "electralab.compression.settings:CompressConfig"
 
-_RECOVERY = "of training what is left, 0 for none"
+_RECOVERY = "training steps after pruning; 0 for none"
 
 
 def add_flags(parser: Parser) -> None:
     add = parser.add_argument
     add("model", metavar="MODEL", help="a run or model folder: a tuned model, or a pre-trained pair")
-    add("--data", required=True, metavar="PATH", help="of a tuned model its task's files; else prepared data or text")
+    add(
+        "--data",
+        required=True,
+        metavar="PATH",
+        help="for a tuned model the files of its task; else prepared data or text",
+    )
     add("--out", required=True, metavar="DIR", help="the folder of the variants")
     add("--storage", dest=".storage", type=names, metavar="NAME,NAME", help="fp16, bf16; fp32 for neither (both)")
     add("--prune", dest=".prune", type=shares, metavar="P,P", help="shares of heads and neurons to remove")
-    add("--no-prune", dest=".prune", action="store_const", const=[], help="leave the network whole")
-    add("--drop-layers", dest=".drop_layers", type=count, metavar="N", help="whole layers to leave out where pruned")
+    add("--no-prune", dest=".prune", action="store_const", const=[], help="do not prune")
+    add(
+        "--drop-layers",
+        dest=".drop_layers",
+        type=count,
+        metavar="N",
+        help="number of layers to remove from pruned models",
+    )
     add("--recovery-steps", dest=".recovery.steps", type=count, metavar="N", help=_RECOVERY)
     add("--graphs", dest=".graphs", type=names, metavar="NAME,NAME", help="onnx, onnx-dynamic-int8, onnx-static-int8")
-    add("--target-speedup", type=positive, metavar="X", help="take the best that is so much faster")
-    add("--max-loss", type=number, metavar="X", help="take the fastest that loses so many points")
-    add("--license", metavar="NAME", help="of the weights: apache-2.0, mit, …, or a file")
-    add("--generator", metavar="MODEL", help="of a pair: the fixed generator that replaces tokens")
-    add("--task", metavar="NAME", help="of a tuned model that does not say what it was tuned for")
-    add("--seed", dest=".seed", type=int, metavar="S", help="of the training of what is left")
-    add("--threads", type=positive_int, metavar="N", help="default: the cores there are")
+    add("--target-speedup", type=positive, metavar="X", help="pick the best variant that is X times as fast")
+    add("--max-loss", type=number, metavar="X", help="pick the fastest variant that loses at most X points")
+    add("--license", metavar="NAME", help="license of the weights: apache-2.0, mit, …, or a file")
+    add("--generator", metavar="MODEL", help="for a pair: the fixed generator that replaces tokens")
+    add("--task", metavar="NAME", help="the task of a tuned model, if its folder does not say")
+    add("--seed", dest=".seed", type=int, metavar="S", help="random seed of recovery training")
+    add("--threads", type=positive_int, metavar="N", help="CPU threads; default: all cores")
 
 
 def compress(
@@ -86,43 +107,22 @@ def compress(
 
 def run(call: Call) -> None:
     from electralab.errors import InputError
-    from electralab.records.compression import CompressPlan
-    from electralab.reporting.format import format_count, format_key, format_number_of
     from electralab.reporting.study_page import tradeoff_blocks
 
-    flags = call.flags
-    result = compress(
-        flags.model,
-        flags.data,
-        flags.out,
-        generator=flags.generator,
-        task=flags.task,
-        target_speedup=flags.target_speedup,
-        max_loss=flags.max_loss,
-        license=flags.license,
-        threads=flags.threads,
-        **call.common,
-    )
-    if isinstance(result, CompressPlan):
-        variants = f"{format_number_of(len(result.variants), 'variant')} of {result.model}"
-        training = f"{format_number_of(result.recovery_steps, 'step')} of training"
-        call.print_plan(
-            f"would make {variants} in {flags.out}: {', '.join(result.variants)}",
-            f"{format_count(result.parameters)} parameters, judged by {format_key(result.metric)}; "
-            f"{training} on {format_number_of(result.training_rows, 'row')} for what is pruned",
-        )
+    result, out = call.ask(compress), call.flags.out
+    if call.prints_plan(result):
         call.answer(result)
         return
-    call.print(*tradeoff_blocks(result), *format_folder(flags.out), f"report  {flags.out}/report.md")
+    call.print(*tradeoff_blocks(result), *format_folder(out), f"report  {out}/report.md")
     if result.picked is not None:
-        call.print(f"model  {flags.out}, the variant {result.picked}")
-    call.answer(result, out=flags.out)
+        call.print(f"model  {out}, the variant {result.picked}")
+    call.answer(result, out=out)
     # The table is there all the same: what was asked for does not exist, and scripts must not go on without it.
     if result.picked is None and (result.asked.target_speedup is not None or result.asked.max_loss is not None):
         fastest = max(result.variants, key=lambda point: point.speedup)
         best = min(result.variants[1:] or result.variants, key=lambda point: point.loss)
         raise InputError(
-            f"{flags.out}: no variant is as was asked; the fastest is {fastest.name} ({fastest.speedup:.2f}×, "
+            f"{out}: no variant is as was asked; the fastest is {fastest.name} ({fastest.speedup:.2f}×, "
             f"{fastest.loss:+.2f} points lost), the best {best.name} ({best.speedup:.2f}×, {best.loss:+.2f}); "
             "ask for less, or add variants with --prune and --graphs"
         )

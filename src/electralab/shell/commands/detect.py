@@ -8,15 +8,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electralab.shell.call import Call, print_json, settle
-from electralab.shell.parser import Parser
+from electralab.shell.call import Call, Parser, print_json, settle
 
 if TYPE_CHECKING:
     from electralab.config import GivenSettings
     from electralab.records.answers import Detection, TokenScore
     from electralab.reporting.blocks import MarkedText
 
-SUMMARY = "say for each token of a text how likely it was replaced"
+SUMMARY = "estimate for each token of a text how likely it was replaced"
 EXAMPLE = "electra detect runs/quickstart 'The people of the United elephants are free.'"
 SETTINGS = "electralab.serving.inputs:WindowConfig"
 
@@ -25,16 +24,24 @@ _LONGEST_WORD = 24
 
 def add_flags(parser: Parser) -> None:
     add = parser.add_argument
-    add("model", metavar="MODEL", help="a run or model folder, ours or Hugging Face's")
+    add("model", metavar="MODEL", help="a run or model folder of ours or of Hugging Face")
     add("text", nargs="?", metavar="TEXT", help="the text, or - for standard input")
     add("--file", metavar="PATH", help="a file that holds the text")
-    add("--lines", action="store_true", help="each line is a text of its own; --json gives a line each")
+    add("--raw", action="store_true", help="only the discriminator's probabilities, without the calibration")
+    add("--lines", action="store_true", help="read each line as a text; --json prints one line for each")
 
 
 def detect(
-    model: str | Path, texts: Iterable[str], *, config: str | None = None, settings: GivenSettings | None = None
+    model: str | Path,
+    texts: Iterable[str],
+    *,
+    raw: bool = False,
+    config: str | None = None,
+    settings: GivenSettings | None = None,
 ) -> list[Detection]:
     """For each text its tokens with character spans and p_replaced, and which of them are the most suspicious.
+
+    A calibrated model (`electralab.calibrate`) also says p_wrong, unless `raw` leaves it out.
 
     A model of symbols takes JSON lists. `warning` says where the model's held-out scores speak against its verdicts.
 
@@ -45,7 +52,7 @@ def detect(
     from electralab.serving.inputs import WindowConfig
     from electralab.serving.model import Model
 
-    return Model(Path(model), settle(WindowConfig, config, settings)).detector.detect_many(list(texts))
+    return Model(Path(model), settle(WindowConfig, config, settings), raw=raw).detector.detect_many(list(texts))
 
 
 def run(call: Call) -> None:
@@ -69,7 +76,7 @@ def run(call: Call) -> None:
         call.answer(model=flags.model, texts=len(texts), characters=characters)
         return
     call.say_loading(flags.model)
-    detections = detect(flags.model, texts, config=flags.config, settings=call.settings)
+    detections = call.ask(detect, texts=texts)
     if flags.json:
         # A line for each text; of no text at all still an object, for a program that awaits one.
         for values in [detection.to_json() for detection in detections] or [{}]:
@@ -80,9 +87,12 @@ def run(call: Call) -> None:
             call.print(mark_tokens(detection))
             continue
         # For a pipe, which shows no colours: a token a line.
-        call.console.file.write("start\tend\tp_replaced\ttoken\n")
+        is_calibrated = any(token.p_wrong is not None for token in detection.tokens)
+        names = ["start", "end", "p_replaced", *(["p_wrong"] if is_calibrated else []), "token"]
+        call.console.file.write("\t".join(names) + "\n")
         for token in detection.tokens:
-            call.console.file.write(f"{token.start}\t{token.end}\t{token.p_replaced:.4f}\t{tame(token.text)}\n")
+            wrong = f"{token.p_wrong:.4f}\t" if token.p_wrong is not None else ""
+            call.console.file.write(f"{token.start}\t{token.end}\t{token.p_replaced:.4f}\t{wrong}{tame(token.text)}\n")
     # On standard error, beside what a pipe takes; of many texts only what holds of all.
     if detections and detections[0].warning:
         call.display.say(f"warning: {detections[0].warning}", style="yellow")
@@ -94,9 +104,9 @@ def mark_tokens(detection: Detection) -> MarkedText:
     """The text as it is, each token with its suspicion; those named though they do not pass 0.5 underlined."""
     from electralab.reporting.blocks import MarkedText, TokenSpan
 
-    named = {index for index in detection.suspicious if detection.tokens[index].p_replaced <= 0.5}
+    named = {index for index in detection.suspicious if detection.tokens[index].suspicion <= 0.5}
     spans = [
-        TokenSpan(token.start, token.end, token.p_replaced, "replaced" if index in named else "")
+        TokenSpan(token.start, token.end, token.suspicion, "replaced" if index in named else "")
         for index, token in enumerate(detection.tokens)
     ]
     return MarkedText(detection.text, spans)
@@ -117,7 +127,7 @@ def format_suspects(detection: Detection) -> str:
 
     tokens = [detection.tokens[index] for index in detection.suspicious]
     if detection.is_relative:
-        named = ", ".join(f"{widen(token)} ({token.p_replaced:.2f})" for token in tokens)
+        named = ", ".join(f"{widen(token)} ({token.suspicion:.2f})" for token in tokens)
         return f"none of {len(detection.tokens):,} tokens passes 0.5; the most suspicious of this text: {named}"
     unknown = [token.text for token in tokens if token.unknown and token.p_replaced <= 0.5]
     return f"never seen in training, and suspicious for that alone: {format_names(unknown, 5)}" if unknown else ""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from electralab.shell.call import Call, as_path, open_display, settle
-from electralab.shell.parser import Parser, positive_int
+from electralab.shell.call import Call, Parser, as_path, open_display, positive_int, settle
 
 if TYPE_CHECKING:
     from electralab.config import GivenSettings
@@ -14,26 +13,26 @@ if TYPE_CHECKING:
     from electralab.records.evaluation import EvaluationPlan, EvaluationResult, Scores, Suite
     from electralab.reporting.blocks import Block
 
-SUMMARY = "score a model as it is, without tuning"
+SUMMARY = "score a model without fine-tuning"
 EXAMPLE = "electra evaluate runs/mine --suite blimp --data blimp.tar.xz"
 SETTINGS = "electralab.evaluation.stage:EvaluateConfig"
 
 # Those of records/evaluation.py, which would load pydantic here; a test holds that they are the same.
 SUITES = ("blimp", "rtd", "mlm", "sts", "probe")
-_SUITE = "minimal pairs, replaced tokens, masked tokens, sentence similarity, or a linear probe"
+_SUITE = "minimal pairs, replaced tokens, masked tokens, sentence similarity, linear probe"
 _MOST_GROUPS = 15
 
 
 def add_flags(parser: Parser) -> None:
     add = parser.add_argument
-    add("model", metavar="MODEL", help="a run or model folder, ours or Hugging Face's")
+    add("model", metavar="MODEL", help="a run or model folder of ours or of Hugging Face")
     add("--suite", required=True, choices=SUITES, help=_SUITE)
     add("--data", required=True, metavar="PATH", help="the suite's file or folder")
-    add("--out", metavar="FILE", help="write the result as JSON here too")
-    add("--generator", metavar="MODEL", help="of rtd: the fixed generator that replaces tokens")
-    add("--task", metavar="NAME", help="of probe: the task whose files --data holds")
-    add("--seed", dest=".seed", type=int, metavar="S", help="of what is masked, drawn and left out")
-    add("--threads", type=positive_int, metavar="N", help="default: the cores there are")
+    add("--out", metavar="FILE", help="also write the result as JSON to this file")
+    add("--generator", metavar="MODEL", help="for rtd: the fixed generator that replaces tokens")
+    add("--task", metavar="NAME", help="for probe: the task of the files in --data")
+    add("--seed", dest=".seed", type=int, metavar="S", help="random seed of masks, samples and subsets")
+    add("--threads", type=positive_int, metavar="N", help="CPU threads; default: all cores")
 
 
 def evaluate(
@@ -79,70 +78,14 @@ def evaluate(
 
 def run(call: Call) -> None:
     from electralab.artifacts import write_json
-    from electralab.records.evaluation import EvaluationPlan
+    from electralab.reporting.format import tell
 
-    flags = call.flags
-    result = evaluate(
-        flags.model,
-        flags.suite,
-        flags.data,
-        generator=flags.generator,
-        task=flags.task,
-        threads=flags.threads,
-        **call.common,
-    )
-    if isinstance(result, EvaluationPlan):
-        against = f", against the generator of {result.generator}" if result.generator else ""
-        task = f", task {result.task}" if result.task else ""
-        call.print_plan(f"would score {result.model} by {result.suite} on {result.data}{against}{task}")
-    else:
-        if flags.out:
-            write_json(Path(flags.out), result.to_json())
-        call.print(*format_result(result), *score_blocks(result))
+    result, out = call.ask(evaluate), call.flags.out
+    if not call.prints_plan(result):
+        if out:
+            write_json(Path(out), result.to_json())
+        call.print(*tell(result, result.suite), *score_blocks(result))
     call.answer(result)
-
-
-def format_result(result: EvaluationResult) -> list[str]:
-    """The score that people look for, beside what it must beat."""
-    from electralab.reporting.format import format_number_of, format_percent
-
-    def percent(scores: Scores, name: str) -> str:
-        value = scores[name]
-        return format_percent(value) if isinstance(value, int | float) else "n/a"
-
-    scores, counts = result.scores, result.counts
-    match result.suite:
-        case "blimp":
-            return [
-                f"the {role} prefers the acceptable sentence in {percent(scores, role)} of "
-                f"{format_number_of(counts[f'{role}_pairs'], 'pair')} (chance: 50 %)"
-                for role in ("discriminator", "generator")
-                if role in scores
-            ]
-        case "rtd":
-            return [
-                f"replaced tokens are told from original ones with AUC {scores['auc']:.3f} (chance: 0.5); "
-                f"{percent(scores, 'recall')} of them are found, as many calls at random would find "
-                f"{percent(scores, 'called_replaced')}"
-            ]
-        case "mlm":
-            return [
-                f"{percent(scores, 'accuracy')} of the hidden tokens are guessed right "
-                f"(the most frequent one: {percent(result.groups['by']['unigram'], 'accuracy')}); "
-                f"loss {scores['loss']:.3f}"
-            ]
-        case "sts":
-            return [
-                f"similarity agrees with people's by Spearman {scores['spearman']:.3f} on "
-                f"{format_number_of(counts['pairs'], 'pair')} (untrained encoder: {scores['random_spearman']:.3f})"
-            ]
-        case "probe":
-            controls = result.groups["control"].items()
-            beside = ", ".join(f"{name} {percent(control, 'accuracy')}" for name, control in controls)
-            return [
-                f"a linear probe of layer {scores['layer']} is right in {percent(scores, 'accuracy')} of "
-                f"{format_number_of(counts['dev'], 'example')} ({beside})"
-            ]
 
 
 def score_blocks(result: EvaluationResult) -> list[Block]:

@@ -6,9 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electralab.shell.call import Call, as_path, open_display
+from electralab.shell.call import Call, Parser, as_path, count, open_display, positive, positive_int
 from electralab.shell.commands.pretrain import format_folder
-from electralab.shell.parser import Parser, count, positive, positive_int
 
 if TYPE_CHECKING:
     from electralab.config import GivenSettings
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from electralab.records.tuned import FinetunePlan, TunedResults
     from electralab.reporting.blocks import Block
 
-SUMMARY = "teach a pre-trained model a task; the same command again resumes"
+SUMMARY = "fine-tune a pre-trained model on a task; the same command resumes"
 EXAMPLE = "electra finetune runs/mine --task classify --data reviews/ --out runs/reviews --seeds 3"
 SETTINGS = "electralab.finetuning.settings:FinetuneConfig"
 
@@ -24,24 +23,24 @@ _TASKS = (
     "cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli; squad1, squad2; ner, chunking; "
     "own data: classify, pair, regress, label, qa"
 )
-_DOUBLE = "learn from each pair in both orders"
+_DOUBLE = "train on each pair in both orders"
 _LABEL = "the column of the class, the number, the tags or answers"
 _TEXT = "the column of the text; without it, found by name or content"
 _TEXT_A = "the column of the first text of a pair, or the question"
-_MIN_STEPS = "of few rows: no fewer steps, unless --epochs or --steps is given (by the size)"
-_RATE = "default: the paper's for the size"
-_SCRATCH = "forget what MODEL learned: a baseline for it"
+_MIN_STEPS = "minimum for small data, unless --epochs or --steps is given (by the size)"
+_RATE = "default: the paper's value for this size"
+_SCRATCH = "start from random weights instead of MODEL's, as a baseline"
 
 
 def add_flags(parser: Parser) -> None:
     add = parser.add_argument
-    add("model", metavar="MODEL", help="a run or model folder, ours or Hugging Face's")
+    add("model", metavar="MODEL", help="a run or model folder of ours or of Hugging Face")
     add("--task", required=True, metavar="NAME", help=_TASKS)
     add("--data", required=True, metavar="DIR", help="a folder with train.*, dev.*, test.*, or a file")
     add_tuning_flags(parser)
     add("--keep", type=count, metavar="N", help="checkpoints of a finished seed to keep")
     add("--double-pairs", dest=".double_pairs", action=argparse.BooleanOptionalAction, help=_DOUBLE)
-    add("--init-from", metavar="DIR", help="begin with the encoder of another tuned model")
+    add("--init-from", metavar="DIR", help="start with the encoder of another tuned model")
     add_column_flags(parser)
     add("--label", dest=".data.label", metavar="COLUMN", help=_LABEL)
 
@@ -56,12 +55,12 @@ def add_column_flags(parser: Parser) -> None:
 
 def add_tuning_flags(parser: Parser) -> None:
     """How a task is tuned; `glue` has the same."""
-    add, rows = parser.add_argument, "learn from so many rows at most (all)"
+    add, rows = parser.add_argument, "use at most N training rows (all)"
     add("--out", required=True, metavar="RUN", help="the run folder")
-    add("--seeds", type=positive_int, metavar="N", help="runs, each with its seed")
+    add("--seeds", type=positive_int, metavar="N", help="number of seeds; each is trained on its own")
     add("--seed", dest=".seed", type=int, metavar="S", help="the first seed")
     add("--epochs", dest=".epochs", type=positive, metavar="X", help="default: the paper's, more for few rows")
-    add("--steps", dest=".steps", type=positive_int, metavar="N", help="instead of epochs (none)")
+    add("--steps", dest=".steps", type=positive_int, metavar="N", help="number of steps, instead of epochs (none)")
     add("--train-rows", dest=".train_rows", type=positive_int, metavar="N", help=rows)
     add("--min-steps", dest=".min_steps", type=count, metavar="N", help=_MIN_STEPS)
     add("--learning-rate", dest=".optimizer.learning_rate", type=positive, metavar="X", help=_RATE)
@@ -72,8 +71,9 @@ def add_tuning_flags(parser: Parser) -> None:
     add("--encoder-dropout", dest=".encoder_dropout", type=float, metavar="P", help="default: as in pre-training")
     add("--save-every", type=count, metavar="N", help="steps between checkpoints")
     add("--log-every", type=count, metavar="N", help="steps between log lines (10 lines)")
-    add("--no-baseline", dest="baseline", action="store_false", help="score no simple methods on the same examples")
-    add("--threads", type=positive_int, metavar="N", help="default: the cores there are")
+    add("--no-baseline", dest="baseline", action="store_false", help="do not score simple baselines")
+    add("--workers", type=positive_int, metavar="N", help="processes that share a step; default: one for each core")
+    add("--threads", type=positive_int, metavar="N", help="threads of a worker; default: 1, without slices all cores")
     add("--allow-inexact", action="store_true", help="resume with another number of threads")
 
 
@@ -87,6 +87,7 @@ def finetune(
     settings: GivenSettings | None = None,
     seeds: int = 1,
     init_from: str | Path | None = None,
+    workers: int = 0,
     threads: int = 0,
     save_every: int = 500,
     log_every: int = 0,
@@ -115,6 +116,7 @@ def finetune(
         layers=config_layers(config, settings),
         seeds=seeds,
         init_from=as_path(init_from),
+        workers=workers,
         threads=threads,
         save_every=save_every,
         log_every=log_every,
@@ -129,23 +131,12 @@ def finetune(
 
 def run(call: Call) -> None:
     from electralab.records.tuned import FinetunePlan
+    from electralab.runtime import find_rank
 
     flags = call.flags
-    result = finetune(
-        flags.model,
-        flags.task,
-        flags.data,
-        flags.out,
-        seeds=flags.seeds,
-        init_from=flags.init_from,
-        threads=flags.threads,
-        save_every=flags.save_every,
-        log_every=flags.log_every,
-        keep=flags.keep,
-        allow_inexact=flags.allow_inexact,
-        baseline=flags.baseline,
-        **call.common,
-    )
+    result = call.ask(finetune)
+    if find_rank()[0] > 0:
+        return  # the first rank prints
     if isinstance(result, FinetunePlan):
         call.print_plan(*_format_plan(result, flags.model, flags.data))
     else:

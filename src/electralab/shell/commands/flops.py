@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electralab.shell.call import Call
-from electralab.shell.parser import Parser, positive, positive_int
+from electralab.shell.call import Call, Parser, positive, positive_int
 
 if TYPE_CHECKING:
     from electralab.config import GivenSettings
     from electralab.records.run import CostEstimate, FlopsPlan, PaperTable
     from electralab.reporting.blocks import Block
 
-SUMMARY = "count the parameters, FLOPs, memory and time of a pre-training run that was not started"
+SUMMARY = "count parameters, FLOPs, memory and time of a pre-training run before it starts"
 EXAMPLE = "electra flops --config paper-small --vocab-size 30522 --objective mlm --steps 1450000"
 SETTINGS = "electralab.pretraining.settings:PretrainConfig"
 CONFIG_HELP = "a preset (tiny, small, base, large, paper-small, …) or a TOML file"
@@ -21,8 +20,8 @@ CONFIG_HELP = "a preset (tiny, small, base, large, paper-small, …) or a TOML f
 
 def add_flags(parser: Parser) -> None:
     add = parser.add_argument
-    add("--table", action="store_true", help="the runs of the paper, as published and as counted here")
-    add("--data", metavar="DIR", help="what 'electra prepare' wrote; or, without any,")
+    add("--table", action="store_true", help="compare the published FLOPs of the paper's runs with our count")
+    add("--data", metavar="DIR", help="what 'electra prepare' wrote; without it, the next two flags count")
     add("--vocab-size", type=positive_int, metavar="N", help="entries of the vocabulary (8192)")
     add("--sequence-length", type=positive_int, metavar="N", help="tokens per row (128)")
     add("--size", dest=".size", help="sizes of both networks")
@@ -30,10 +29,10 @@ def add_flags(parser: Parser) -> None:
     spend("--steps", type=positive_int, metavar="N", help="count a run of this many steps")
     spend("--tokens", type=positive, metavar="N", help="count a run on this many tokens: 1e7")
     spend("--flops", type=positive, metavar="X", help="count a run of this many operations: 1e14")
-    add("--objective", dest=".objective", metavar="NAME", help="what is learned, as named by pretrain")
-    add("--procedure", dest=".procedure", metavar="NAME", help="how two networks are trained, as named by pretrain")
-    add("--sentence-task", dest=".sentence_task", metavar="NAME", help="a task about sentences, as named by pretrain")
-    add("--threads", type=positive_int, metavar="N", help="default: the cores there are")
+    add("--objective", dest=".objective", metavar="NAME", help="as for pretrain")
+    add("--procedure", dest=".procedure", metavar="NAME", help="as for pretrain")
+    add("--sentence-task", dest=".sentence_task", metavar="NAME", help="as for pretrain")
+    add("--threads", type=positive_int, metavar="N", help="CPU threads; default: all cores")
 
 
 def flops(
@@ -77,47 +76,24 @@ def flops(
 
 
 def run(call: Call) -> None:
-    from electralab.records.run import CostEstimate, FlopsPlan
+    from electralab.records.run import PaperTable
+    from electralab.reporting.format import tell
 
-    flags = call.flags
     # An answer that takes a second is often piped; only who sits before a terminal is told what it waits for.
     call.display.tell_loading(only_live=True)
-    result = flops(
-        config=flags.config,
-        settings=call.settings,
-        data=flags.data,
-        vocab_size=flags.vocab_size,
-        sequence_length=flags.sequence_length,
-        steps=flags.steps,
-        tokens=flags.tokens,
-        flops=flags.flops,
-        table=flags.table,
-        threads=flags.threads,
-        dry_run=flags.dry_run,
-    )
-    if isinstance(result, FlopsPlan):
-        objective, size = result.settings["objective"], result.settings["size"]
-        call.print_plan(f"would count {objective} of size {size} with the budget {result.budget}")
-    elif isinstance(result, CostEstimate):
-        call.print(*cost_blocks(result))
-    else:
+    result = call.ask(flops)
+    if isinstance(result, PaperTable):
         call.print(paper_block(result))
+    elif not call.prints_plan(result):
+        call.print(*tell(result), *cost_blocks(result))
     call.answer(result)
 
 
 def cost_blocks(cost: CostEstimate) -> list[Block]:
-    """A sentence, the networks by their parts, then a step and the run."""
-    from electralab.reporting import format as f
-    from electralab.reporting.blocks import Paragraph, Table
+    """The networks by their parts, then a step and the run."""
+    from electralab.reporting.blocks import Table
 
-    blocks: list[Block] = [
-        Paragraph(
-            f"{cost.objective}: {f.format_count(cost.total_parameters)} parameters; "
-            f"{f.format_number_of(cost.steps, 'step')} of {f.format_number_of(cost.batch_size, 'row')} are "
-            f"{f.format_count(cost.tokens)} tokens and {f.format_flops(cost.flops)} FLOPs; "
-            f"here {f.format_time(cost.estimated_minutes)}, {f.format_bytes(cost.memory_bytes)} of memory"
-        )
-    ]
+    blocks: list[Block] = []
     for title, networks in (("parameters", cost.parameters), ("forward, FLOPs a token", cost.forward)):
         names = list(dict.fromkeys(name for parts in networks.values() for name in parts))
         rows = [[name.replace("_", " "), *(parts.get(name, "") for parts in networks.values())] for name in names]

@@ -6,26 +6,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electralab.shell.call import Call, open_display
+from electralab.shell.call import Call, Parser, names, open_display
 from electralab.shell.commands.finetune import add_tuning_flags
 from electralab.shell.commands.pretrain import format_folder
-from electralab.shell.parser import Parser, names
 
 if TYPE_CHECKING:
     from electralab.config import GivenSettings
     from electralab.display import Display
     from electralab.records.tuned import GluePlan, GlueResults
 
-SUMMARY = "tune and score a model on every task of GLUE; the same command again goes on"
+SUMMARY = "fine-tune and score a model on every task of GLUE; the same command resumes"
 EXAMPLE = "electra glue runs/mine --data glue/ --tasks cola,sst2,rte --seeds 3 --out runs/mine-glue"
 SETTINGS = "electralab.finetuning.settings:FinetuneConfig"
 
 
 def add_flags(parser: Parser) -> None:
     add = parser.add_argument
-    add("model", metavar="MODEL", help="a run or model folder, ours or Hugging Face's")
+    add("model", metavar="MODEL", help="a run or model folder of ours or of Hugging Face")
     add("--data", required=True, metavar="DIR", help="the GLUE folder, with CoLA/, SST-2/, … in it")
-    add("--tasks", type=names, metavar="NAME,NAME", help="default: every task whose files are there, but WNLI")
+    add("--tasks", type=names, metavar="NAME,NAME", help="default: every task whose files are there, except WNLI")
     add_tuning_flags(parser)
 
 
@@ -38,6 +37,7 @@ def glue(
     config: str | None = None,
     settings: GivenSettings | None = None,
     seeds: int = 1,
+    workers: int = 0,
     threads: int = 0,
     save_every: int = 500,
     log_every: int = 0,
@@ -69,6 +69,7 @@ def glue(
         layers=config_layers(config, settings),
         seeds=seeds,
         init_from=None,
+        workers=workers,
         threads=threads,
         save_every=save_every,
         log_every=log_every,
@@ -83,35 +84,9 @@ def glue(
 
 
 def run(call: Call) -> None:
-    from electralab.records.tuned import GluePlan
-    from electralab.reporting.format import format_number_of, format_time
     from electralab.reporting.study_page import glue_blocks
 
-    flags = call.flags
-    result = glue(
-        flags.model,
-        flags.data,
-        flags.out,
-        tasks=flags.tasks,
-        seeds=flags.seeds,
-        threads=flags.threads,
-        save_every=flags.save_every,
-        log_every=flags.log_every,
-        allow_inexact=flags.allow_inexact,
-        baseline=flags.baseline,
-        **call.common,
-    )
-    if isinstance(result, GluePlan):
-        tasks, minutes = result.tasks, sum(plan.estimated_minutes for plan in result.tasks.values())
-        whole = f"{format_number_of(len(tasks), 'task')} of GLUE into {flags.out}; {format_time(minutes)}"
-        call.print_plan(
-            f"would fine-tune {flags.model} for {whole}",
-            *(
-                f"{name}: {plan.examples['train']:,} training examples, {format_number_of(plan.seeds, 'seed')} of "
-                f"{format_number_of(plan.steps_per_seed, 'step')}, {format_time(plan.estimated_minutes)}"
-                for name, plan in tasks.items()
-            ),
-        )
-    else:
-        call.print(*glue_blocks(result), *format_folder(flags.out))
-    call.answer(result, run=flags.out)
+    result, out = call.ask(glue), call.flags.out
+    if not call.prints_plan(result):
+        call.print(*glue_blocks(result), *format_folder(out))
+    call.answer(result, run=out)

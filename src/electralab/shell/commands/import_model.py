@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from electralab.shell.call import Call
-from electralab.shell.parser import Parser
+from electralab.shell.call import Call, Parser
 
 SUMMARY = "convert a legacy pickled or TensorFlow checkpoint into a safe model folder"
 EXAMPLE = "electra import old/ --out models/new"
@@ -15,7 +14,11 @@ def add_flags(parser: Parser) -> None:
 
 
 def import_model(old: str | Path, out: str | Path) -> dict[str, list[str]]:
-    """A legacy pickled or TensorFlow checkpoint -> a model folder of safetensors."""
+    """A legacy pickled or TensorFlow checkpoint -> a model folder of safetensors.
+
+    >>> electralab.import_model("old", "new")
+    {'models': ['new']}
+    """
     from electralab.model.folders.legacy import import_legacy
 
     return {"models": [str(folder) for folder in import_legacy(Path(old), Path(out))]}
@@ -27,6 +30,6 @@ def run(call: Call) -> None:
         call.print_plan(f"would convert {flags.old} into {flags.out}")
         call.answer(old=flags.old, out=flags.out)
         return
-    (models,) = import_model(flags.old, flags.out).values()
+    (models,) = call.ask(import_model).values()
     call.print(*(f"{folder}: converted, weights as safetensors" for folder in models))
     call.answer(models=[*models])

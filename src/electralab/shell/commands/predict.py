@@ -5,16 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electralab.shell.call import Call, open_display, print_json, settle
+from electralab.shell.call import Call, Parser, open_display, positive_int, print_json, settle
 from electralab.shell.commands.finetune import add_column_flags
-from electralab.shell.parser import Parser, positive_int
 
 if TYPE_CHECKING:
     from electralab.config import GivenSettings
     from electralab.display import Display
     from electralab.records.tuned import PredictPlan, PredictResult
 
-SUMMARY = "answer for every row of a file with a tuned model"
+SUMMARY = "predict every row of a file with a fine-tuned model"
 EXAMPLE = "electra predict runs/reviews new.csv --out answers.jsonl"
 SETTINGS = "electralab.serving.predictor:PredictConfig"
 
@@ -24,9 +23,9 @@ def add_flags(parser: Parser) -> None:
     add("model", metavar="MODEL", help="a fine-tuning run or a tuned model folder")
     add("input", metavar="INPUT", help="a .csv, .tsv, .jsonl, .parquet or .txt file, or - for a pipe")
     add("--out", metavar="FILE", help=".jsonl, .csv or .tsv; default: JSON lines on standard output")
-    add("--ensemble", action="store_true", help="average over all seeds of the run")
+    add("--ensemble", action="store_true", help="average the predictions of all seeds")
     add_column_flags(parser)
-    add("--threads", type=positive_int, metavar="N", help="default: the cores there are")
+    add("--threads", type=positive_int, metavar="N", help="CPU threads; default: all cores")
 
 
 def predict(
@@ -81,19 +80,10 @@ def predict(
 
 
 def run(call: Call) -> None:
-    from electralab.records.tuned import PredictPlan
-    from electralab.reporting.format import format_number_of
-
     flags = call.flags
     call.say_loading(flags.model)
-    result = predict(flags.model, flags.input, flags.out, ensemble=flags.ensemble, threads=flags.threads, **call.common)
-    if isinstance(result, PredictPlan):
-        columns = ", ".join(f"{part} from '{column}'" for part, column in result.columns.items())
-        bad = f"; {result.bad_rows:,} of them cannot be used" if result.bad_rows else ""
-        answer = f"would answer {format_number_of(result.rows, 'row')} of {flags.input}"
-        call.print_plan(
-            f"{answer} with {result.model} ({result.task}){bad}", *([f"columns: {columns}"] if columns else [])
-        )
+    result = call.ask(predict, source=flags.input)
+    if call.prints_plan(result):
         call.answer(result)
         return
     if flags.out:

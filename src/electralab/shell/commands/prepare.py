@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electralab.shell.call import Call, open_display, settle
-from electralab.shell.parser import Parser
+from electralab.errors import UsageError
+from electralab.shell.call import Call, Parser, open_display, positive_int, settle
 
 if TYPE_CHECKING:
     from electralab.config import GivenSettings
     from electralab.display import Display
-    from electralab.records.prepared import PreparedReport, PreparePlan
+    from electralab.records.prepared import PassName, PreparedPass, PreparedReport, PreparePlan
 
-SUMMARY = "turn text into tokenized, packed rows"
+SUMMARY = "turn text files into a tokenizer and rows of tokens"
 EXAMPLE = "electra prepare books/ news.jsonl.gz --out data/mine --vocab-size 8192"
 SETTINGS = "electralab.tokens.prepare:PrepareConfig"
 
@@ -25,12 +25,19 @@ _DROPPED = {
     "undecodable": "not UTF-8",
     "language": "in another language",
 }
+_NEXT = {
+    "count": "with --pass merge, once",
+    "merge": "with --pass encode --part I/N, for each part",
+    "encode": "without --pass and --part, once, which writes report and manifest",
+}
 # Long sentences of the help, so that each flag below is one line. Two of them name a default that the settings do not
 # have, because --symbols changes it.
 _TOKENIZER = "a vocab.txt, tokenizer.json, model folder or prepared data"
 _FIELD = "the field of .jsonl, the column of tables (default: text)"
 _PACKING = "full rows (default), the paper's two segments, or one document a row (default with --symbols)"
-_DUPLICATES = "drop documents exactly like an earlier one (default: yes; with --symbols no)"
+_PASS = "do one pass only: count (in parts), merge (once) or encode (in parts)"
+_PART = "do the I-th of N parts of a pass; without --pass: count before the merge, encode after it"
+_DUPLICATES = "drop documents that equal an earlier one (default: yes; with --symbols no)"
 
 
 def add_flags(parser: Parser) -> None:
@@ -41,16 +48,25 @@ def add_flags(parser: Parser) -> None:
     add("--sequence-length", dest=".packing.sequence_length", type=int, metavar="N", help="tokens per row")
     add("--tokenizer", dest=".tokenizer.path", metavar="PATH", help=_TOKENIZER)
     add("--tokenizer-kind", dest=".tokenizer.kind", help="the tokenizer to learn")
-    add("--lowercase", dest=".tokenizer.lowercase", action=choose, help="fold case")
+    add("--lowercase", dest=".tokenizer.lowercase", action=choose, help="convert text to lower case")
     add("--strip-accents", dest=".tokenizer.strip_accents", action=choose, help="remove accents")
-    add("--documents", dest=".reading.documents", help="where a .txt document ends")
+    add("--documents", dest=".reading.documents", help="what separates documents in .txt files")
     add("--field", dest=".reading.field", metavar="NAME", help=_FIELD)
     add("--packing", dest=".packing.kind", help=_PACKING)
     add("--drop-duplicates", dest=".filters.duplicates", action=choose, help=_DUPLICATES)
-    add("--repair", dest=".repair", action=choose, help="mend broken encodings before anything else")
-    add("--symbols", dest=".symbols", action="store_true", help="JSONL lists taken as tokens as they are")
-    add("--heldout-share", dest=".heldout_share", type=float, metavar="P", help="of the documents, kept for evaluation")
-    add("--seed", dest=".seed", type=int, metavar="S", help="of what is held out and of all else that is random")
+    add("--repair", dest=".repair", action=choose, help="repair broken encodings")
+    add("--symbols", dest=".symbols", action="store_true", help="read JSONL lists, each symbol is one token")
+    add(
+        "--heldout-share",
+        dest=".heldout_share",
+        type=float,
+        metavar="P",
+        help="share of the documents that is kept for evaluation",
+    )
+    add("--workers", type=positive_int, metavar="N", help="processes that share the work; default: one for each core")
+    add("--pass", dest="only", choices=("count", "merge", "encode"), help=_PASS)
+    add("--part", metavar="I/N", help=_PART)
+    add("--seed", dest=".seed", type=int, metavar="S", help="random seed, also of what is held out")
 
 
 def prepare(
@@ -59,32 +75,43 @@ def prepare(
     *,
     config: str | None = None,
     settings: GivenSettings | None = None,
+    workers: int = 0,
+    only: PassName | None = None,
+    part: str = "",
     dry_run: bool = False,
     display: Display | None = None,
-) -> PreparedReport | PreparePlan:
+) -> PreparedReport | PreparePlan | PreparedPass:
     """Text, in any language -> tokenizer and packed rows in `out`; returns the report.
+
+    Several machines share the work with `only` and `part`; what is returned then says what is still missing.
 
     >>> report = electralab.prepare(["speeches.txt"], "data", settings={"tokenizer": {"vocab_size": 150}})
     >>> report.counts.documents
     40
     """
     # Nothing here loads torch: the workers that tokenize would each pay for it.
-    from electralab.runtime import default_threads
+    from electralab.runtime import count_cores
     from electralab.tokens import prepare as stage
 
     names = [str(name) for name in inputs]
     resolved = settle(stage.PrepareConfig, config, settings)
+    work = stage.Part.parse(part) if part else None
+    if work and only == "merge":
+        raise UsageError("--pass merge is done once, for all parts; leave --part out")
+    number = workers or count_cores()
     if dry_run:
-        return stage.plan_prepare(names, Path(out), resolved, cores=default_threads())
-    return open_display(display, loads_torch=False).run(lambda stop: stage.prepare(names, Path(out), resolved, stop))
+        return stage.plan_prepare(names, Path(out), resolved, cores=number)
+    return open_display(display, loads_torch=False).run(
+        lambda stop: stage.prepare(names, Path(out), resolved, stop, workers=number, only=only, part=work)
+    )
 
 
 def run(call: Call) -> None:
-    from electralab.records.prepared import PreparePlan
+    from electralab.records.prepared import PreparedPass, PreparePlan
     from electralab.reporting import format as f
 
     flags = call.flags
-    result = prepare(flags.inputs, flags.out, **call.common)
+    result = call.ask(prepare)
     if isinstance(result, PreparePlan):
         files = f"{f.format_number_of(len(result.sources), 'file')} ({f.format_names(result.sources)})"
         time, memory = f.format_time(result.seconds / 60), f.format_bytes(result.memory_bytes)
@@ -93,6 +120,16 @@ def run(call: Call) -> None:
             f"would prepare {files}, {f.format_bytes(result.bytes)}, into {result.out}",
             f"about {f.format_count(result.tokens)} tokens, {time}, {memory} of memory",
             *([f"would not read, because it is no text that can be read: {unread}"] if unread else []),
+        )
+    elif isinstance(result, PreparedPass):
+        what = {"count": "file group", "merge": "corpus", "encode": "shard"}[result.name]
+        call.print(
+            f"{flags.out}: {result.name}: part {result.part} is done ({f.format_number_of(result.pieces, what)}); "
+            + (
+                f"{f.format_number_of(result.missing, what)} of other parts still to be done"
+                if result.missing
+                else f"all parts are done; next, the same command {_NEXT[result.name]}"
+            )
         )
     else:
         call.print(*format_report(flags.out, result))

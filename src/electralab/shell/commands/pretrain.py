@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from electralab.shell.call import Call, as_path, open_display
-from electralab.shell.parser import Parser, count, positive, positive_int, shares
+from electralab.shell.call import Call, Parser, as_path, count, open_display, positive, positive_int, shares
 
 if TYPE_CHECKING:
     from electralab.config import GivenSettings
@@ -15,19 +14,22 @@ if TYPE_CHECKING:
     from electralab.records.run import PretrainPlan, PretrainResults
     from electralab.reporting.blocks import Block
 
-SUMMARY = "train a generator and a discriminator; the same command again resumes"
+SUMMARY = "pre-train a model on prepared text; the same command resumes"
 EXAMPLE = "electra pretrain --data data/mine --out runs/mine --config tiny --minutes 10 --masking.mask-share 0.2"
 SETTINGS = "electralab.pretraining.settings:PretrainConfig"
 CONFIG_HELP = "a preset (tiny, small, base, large, paper-small, …) or a TOML file"
 
-_MINUTES = "train for about this long; turned into steps by a short probe, once"
+_DAY = 24 * 60.0
+_MINUTES = "train for about M minutes; turned into steps once, by a short probe"
 _OBJECTIVE = "{choices}; or as published: roberta, albert, gpt, xlnet"
+_PARALLEL = "under torchrun, a rank has: ddp all of the networks, fsdp a shard, tensor heads and columns of each layer"
 _PROCEDURE = "how two networks are trained: {choices}"
 
 
 def add_flags(parser: Parser) -> None:
     add = parser.add_argument
-    add("--data", required=True, metavar="DIR", help="what 'electra prepare' wrote")
+    add("--data", required=True, metavar="DIR", help="what 'electra prepare' wrote: a folder, or its URL")
+    add("--cache-gb", type=positive, metavar="G", help="disk space for data that is read from a URL")
     add("--out", required=True, metavar="RUN", help="the run folder")
     add("--size", dest=".size", help="sizes of both networks")
     # A run ends where its budget does, so it has one.
@@ -36,21 +38,27 @@ def add_flags(parser: Parser) -> None:
     spend("--tokens", type=positive, metavar="N", help="train on this many tokens: 1e7")
     spend("--flops", type=positive, metavar="X", help="train for this many floating-point operations: 1e14")
     spend("--minutes", type=positive, metavar="M", help=_MINUTES)
-    add("--seed", dest=".seed", type=int, metavar="S", help="of first weights, masks and all else that is random")
+    add("--seed", dest=".seed", type=int, metavar="S", help="random seed of weights, masks and samples")
     add("--save-every", type=count, metavar="N", help="steps between checkpoints")
     add("--log-every", type=count, metavar="N", help="steps between log lines")
     add("--keep", type=positive_int, metavar="N", help="checkpoints to keep")
-    add("--snapshots", type=shares, metavar="P,P", help="export at these shares of the run too: 0.25,0.5")
-    add("--workers", type=positive_int, metavar="N", help="processes for the slices of a step; default: one for a core")
-    add("--threads", type=positive_int, metavar="N", help="of a worker; default: 1, without slices the cores there are")
+    add("--snapshots", type=shares, metavar="P,P", help="also export after these shares of the run: 0.25,0.5")
+    add("--workers", type=positive_int, metavar="N", help="processes that share a step; default: one for each core")
+    add("--parallel", choices=("ddp", "fsdp", "tensor"), help=_PARALLEL)
+    add(
+        "--sharded-checkpoints",
+        action="store_true",
+        help="under torchrun, let each rank write its share of the moments",
+    )
+    add("--threads", type=positive_int, metavar="N", help="threads of a worker; default: 1, without slices all cores")
     add("--objective", dest=".objective", metavar="NAME", help=_OBJECTIVE)
     add("--procedure", dest=".procedure", metavar="NAME", help=_PROCEDURE)
-    add("--sentence-task", dest=".sentence_task", metavar="NAME", help="of mlm and bert: {choices}")
+    add("--sentence-task", dest=".sentence_task", metavar="NAME", help="for mlm and bert: {choices}")
     add("--init-from", metavar="DIR", help="start new training from this model's weights")
-    add("--init-generator", metavar="DIR", help="start the generator from this one, and the rest from --init-from")
-    add("--match-tokens", action="store_true", help="with another tokenizer, start with the tokens that both have")
-    add("--branch-from", metavar="DIR", help="go on from this checkpoint of another run, with this run's schedule")
-    add("--extend", action="store_true", help="go on with a larger budget")
+    add("--init-generator", metavar="DIR", help="start the generator from this model")
+    add("--match-tokens", action="store_true", help="if the tokenizer differs, keep the tokens that both have")
+    add("--branch-from", metavar="DIR", help="continue this checkpoint of another run with a new schedule")
+    add("--extend", action="store_true", help="train a finished run further, with a larger budget")
     add("--allow-inexact", action="store_true", help="resume with another number of threads")
 
 
@@ -69,7 +77,10 @@ def pretrain(
     match_tokens: bool = False,
     branch_from: str | Path | None = None,
     workers: int = 0,
+    parallel: Literal["ddp", "fsdp", "tensor"] = "ddp",
+    sharded_checkpoints: bool = False,
     threads: int = 0,
+    cache_gb: float = 20.0,
     save_every: int = 500,
     log_every: int = 20,
     keep: int = 2,
@@ -87,6 +98,7 @@ def pretrain(
     """
     display = open_display(display)
     from electralab.config import ConfigLayer
+    from electralab.locations import find_folder
     from electralab.pretraining import stage
     from electralab.pretraining.cost import choose_budget
     from electralab.pretraining.settings import read_settings, settle_settings
@@ -98,12 +110,14 @@ def pretrain(
     settled = settle_settings(layers, Path(out), find_max_positions(Path(init_from)) if init_from else 0)
     asked = {"steps": steps, "tokens": tokens, "flops": flops, "minutes": minutes}
     request = stage.PretrainRequest(
-        data_dir=Path(data),
+        data_dir=find_folder(data, cache_gb, display.say),
         run_dir=Path(out),
         config=settled.config,
         budget=choose_budget("pretrain", asked, Budget("steps", float(settled.config.steps))),  # type: ignore[arg-type]
         init_from=as_path(init_from),
         workers=workers,
+        parallel=parallel,
+        sharded_checkpoints=sharded_checkpoints,
         threads=threads,
         save_every=save_every,
         log_every=log_every,
@@ -128,27 +142,7 @@ def run(call: Call) -> None:
     from electralab.runtime import find_rank
 
     flags = call.flags
-    result = pretrain(
-        flags.data,
-        flags.out,
-        steps=flags.steps,
-        tokens=flags.tokens,
-        flops=flags.flops,
-        minutes=flags.minutes,
-        init_from=flags.init_from,
-        init_generator=flags.init_generator,
-        match_tokens=flags.match_tokens,
-        branch_from=flags.branch_from,
-        workers=flags.workers,
-        threads=flags.threads,
-        save_every=flags.save_every,
-        log_every=flags.log_every,
-        keep=flags.keep,
-        snapshots=flags.snapshots,
-        extend=flags.extend,
-        allow_inexact=flags.allow_inexact,
-        **call.common,
-    )
+    result = call.ask(pretrain)
     if find_rank()[0] > 0:
         return  # the first rank prints
     if isinstance(result, PretrainPlan):
@@ -163,6 +157,7 @@ def run(call: Call) -> None:
             f"{f.format_number_of(result.rows, 'row')}, {f.format_flops(result.flops)} FLOPs; "
             f"{f.format_effort(result.estimated_minutes, result.estimated_memory_mb)}",
             begins if result.resumes_at <= result.steps else "every step is taken already",
+            *([_point_to_plan(call, result)] if result.estimated_minutes > _DAY else []),
         )
     else:
         # Which networks there are is up to the objective.
@@ -170,6 +165,19 @@ def run(call: Call) -> None:
         call.print(*result_blocks(result), *format_folder(flags.out, result.verdict.text if result.verdict else ""))
         call.print(f"export  {', '.join(map(str, folders))}")
     call.answer(result, run=flags.out)
+
+
+def _point_to_plan(call: Call, planned: PretrainPlan) -> str:
+    import shlex
+
+    from electralab.runtime import name_command
+
+    # The flags that both verbs have, and settings as they were given.
+    given = {"--config": "config", "--data": "data", "--size": ".size", "--objective": ".objective"}
+    given |= {"--procedure": ".procedure", "--sentence-task": ".sentence_task"}
+    flags = {flag: getattr(call.flags, dest) for flag, dest in given.items()} | {"--steps": str(planned.steps)}
+    words = [word for flag, value in flags.items() if value for word in (flag, value)]
+    return f"that is more than a day here; on other devices: {name_command()} plan {shlex.join([*words, *call.dotted])}"
 
 
 def result_blocks(results: PretrainResults) -> list[Block]:

@@ -6,19 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electralab.shell.call import Call, settle
+from electralab.shell.call import Call, Parser, count, positive_int, settle
 from electralab.shell.commands.detect import read_source
-from electralab.shell.parser import Parser, count, positive_int
 
 if TYPE_CHECKING:
     from electralab.config import GivenSettings
     from electralab.records.answers import ProofreadMeasure, ProofreadResult
 
-SUMMARY = "name the words of documents that look wrong, and what may have been meant"
+SUMMARY = "find words that look wrong in documents and suggest corrections"
 EXAMPLE = "electra proofread letter.txt notes.md --model runs/mine --html proofs.html"
 SETTINGS = "electralab.serving.proofreader:ProofreadConfig"
 
-_DAMAGE = {"typo": "typos", "swap": "swapped words", "ocr": "scanner's errors"}
 # Scores of a kind of damage -> heads of their columns: "worst" is the precision among as many words as were damaged,
 # "first" and "among" say how often the original is the first suggestion, or one of them.
 _COLUMNS = {
@@ -31,13 +29,13 @@ def add_flags(parser: Parser) -> None:
     add = parser.add_argument
     add("files", nargs="*", metavar="FILE", help="text files, or - (or none) for standard input")
     add("--model", metavar="MODEL", help="a run or pair")
-    add("--threshold", dest=".threshold", type=float, metavar="P", help="how suspicious a word must be")
-    add("--limit", dest=".limit", type=count, metavar="N", help="the most words to name in a document, 0 for all")
-    add("--suggestions", dest=".suggestions", type=count, metavar="N", help="for each word")
-    add("--html", metavar="FILE", help="write a page with the marked texts instead of lines")
-    add("--measure", action="store_true", help="plant damage in the texts and say how much is found")
-    add("--seed", type=int, metavar="S", help="of the damage that --measure plants")
-    add("--threads", type=positive_int, metavar="N", help="default: the cores there are")
+    add("--threshold", dest=".threshold", type=float, metavar="P", help="mark words above this probability")
+    add("--limit", dest=".limit", type=count, metavar="N", help="maximum number of words in a document, 0 for all")
+    add("--suggestions", dest=".suggestions", type=count, metavar="N", help="suggestions for each word")
+    add("--html", metavar="FILE", help="write an HTML page with the marked texts")
+    add("--measure", action="store_true", help="put errors into the texts and measure how many are found")
+    add("--seed", type=int, metavar="S", help="random seed of the damage that --measure plants")
+    add("--threads", type=positive_int, metavar="N", help="CPU threads; default: all cores")
 
 
 def proofread(
@@ -83,7 +81,7 @@ def proofread(
 def run(call: Call) -> None:
     from electralab.records.answers import ProofreadMeasure
     from electralab.reporting.blocks import Table
-    from electralab.reporting.format import format_names, format_number_of, format_percent
+    from electralab.reporting.format import format_names, format_number_of, tell
 
     flags = call.flags
     # Everything is read before the model is loaded: a file that is not there costs no seconds.
@@ -95,27 +93,14 @@ def run(call: Call) -> None:
         call.answer(model=flags.model, documents={source: len(text) for source, text in texts.items()})
         return
     call.say_loading(flags.model)
-    result = proofread(
-        texts,
-        model=flags.model,
-        measure=flags.measure,
-        seed=flags.seed,
-        html=flags.html,
-        config=flags.config,
-        settings=call.settings,
-        threads=flags.threads,
-    )
+    result = call.ask(proofread, texts=texts)
     if isinstance(result, ProofreadMeasure):
-        rows = []
-        for kind, scores in result.scores.items():
-            call.print(
-                f"{_DAMAGE.get(kind, kind)}: {format_percent(scores.recall)} of {scores.damaged:,} planted are marked; "
-                f"{format_percent(scores.precision)} of what is marked was planted; the first suggestion is the "
-                f"original in {format_percent(scores.corrected)} of the planted ones that are marked"
-            )
-            rows.append([kind, scores.damaged, *(f"{getattr(scores, name):.3f}" for name in _COLUMNS)])
+        rows = [
+            [kind, scores.damaged, *(f"{getattr(scores, name):.3f}" for name in _COLUMNS)]
+            for kind, scores in result.scores.items()
+        ]
         title = f"planted damage, threshold {result.threshold:g}"
-        call.print(Table(title, ["", "damaged", *_COLUMNS.values()], rows))
+        call.print(*tell(result), Table(title, ["", "damaged", *_COLUMNS.values()], rows))
     else:
         if result.warning:
             call.console.print(f"warning: {result.warning}", style="yellow")

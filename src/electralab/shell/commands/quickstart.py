@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from electralab.shell.call import Call
+from electralab.shell.call import Call, Parser, positive
 from electralab.shell.commands.detect import detect, mark_tokens
 from electralab.shell.commands.prepare import format_report, prepare
 from electralab.shell.commands.pretrain import format_folder, pretrain, result_blocks
-from electralab.shell.parser import Parser, positive
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from electralab.display import Display
     from electralab.records.run import QuickstartPlan, QuickstartResult
 
-SUMMARY = "prepare, pre-train and try a tiny ELECTRA on a text that comes along"
+SUMMARY = "prepare, pre-train and try a tiny ELECTRA on a bundled text"
 EXAMPLE = "electra quickstart --minutes 5"
 CONFIG_HELP = "a preset or a TOML file for pre-training"
 
@@ -32,18 +31,14 @@ _LEAST_WORDS, _MOST_WORDS = 10, 24
 
 def add_flags(parser: Parser) -> None:
     add = parser.add_argument
-    add("inputs", nargs="*", metavar="INPUT", help="your own text instead")
+    add("inputs", nargs="*", metavar="INPUT", help="text files of your own, instead of the bundled text")
     add("--out", metavar="RUN", help="the run folder")
-    add("--minutes", type=positive, metavar="M", help="of pre-training")
-    add("--seed", type=int, metavar="S", help="of all that is random")
+    add("--minutes", type=positive, metavar="M", help="how long to pre-train")
+    add("--seed", type=int, metavar="S", help="random seed")
 
 
 def run(call: Call) -> None:
-    flags = call.flags
-    result = quickstart(
-        flags.inputs, flags.out, minutes=flags.minutes, seed=flags.seed, console=call.console, **call.common
-    )
-    call.answer(result)
+    call.answer(call.ask(quickstart, console=call.console))
 
 
 def quickstart(
@@ -58,7 +53,11 @@ def quickstart(
     console: Console | None = None,
     display: Display | None = None,
 ) -> QuickstartResult | QuickstartPlan:
-    """Prepare, pre-train, detect; each part that is already finished is only shown again. It prints as it goes."""
+    """Prepare, pre-train, detect; each part that is already finished is only shown again. It prints as it goes.
+
+    >>> planned = electralab.quickstart(["speeches.txt"], "first", minutes=2, dry_run=True)
+    would prepare speeches.txt into first/data, then pre-train first for 2 minutes and try it
+    """
     from rich.text import Text
 
     from electralab.corpus.samples import write_bundled_text
@@ -71,7 +70,7 @@ def quickstart(
     console = console or TameConsole(highlight=False, soft_wrap=True, markup=False, emoji=False)
     run_dir, data_dir = Path(out), Path(out) / "data"
     if dry_run:
-        text = ", ".join(map(str, inputs)) or "the text that comes along"
+        text = ", ".join(map(str, inputs)) or "the bundled text"
         steps = f"would prepare {text} into {data_dir}, then pre-train {run_dir} for {minutes:g} minutes and try it"
         console.print(steps)
         texts = tuple(map(str, inputs)) or ("bundled",)

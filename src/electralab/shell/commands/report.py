@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electralab.shell.call import Call
-from electralab.shell.parser import Parser, count
+from electralab.shell.call import Call, Parser, count
 
 if TYPE_CHECKING:
     from electralab.reporting.page import ReportPlan, ReportWritten
 
-SUMMARY = "write one page about a run, or about several side by side"
+SUMMARY = "write one HTML page about a run, or about several"
 EXAMPLE = "electra report runs/mine --out report.html"
 
 
@@ -21,9 +20,9 @@ def add_flags(parser: Parser) -> None:
     add = parser.add_argument
     add("runs", nargs="+", metavar="RUN", help="folders of runs, studies, trade-offs or analyses")
     add("--out", metavar="FILE", help="the page to write")
-    add("--data", metavar="DIR", help="prepared text: show the first run at work on a few of its rows")
+    add("--data", metavar="DIR", help="prepared text: show what the first run makes of a few rows")
     add("--watch", action="store_true", help="serve the page on this machine while training goes on")
-    add("--port", type=count, metavar="N", help="of --watch; 0 for any free one")
+    add("--port", type=count, metavar="N", help="port of --watch; 0 for any free one")
 
 
 def report(
@@ -62,24 +61,10 @@ def report(
 
 
 def run(call: Call) -> None:
-    from electralab.reporting.page import ReportPlan
-
-    flags = call.flags
     # With --json standard output is for the result.
-    ready = sys.stderr if flags.json else sys.stdout
-    result = report(
-        flags.runs,
-        flags.out,
-        data=flags.data,
-        watch=flags.watch,
-        port=flags.port,
-        dry_run=flags.dry_run,
-        on_ready=lambda address: print(address, file=ready, flush=True),
-    )
-    if isinstance(result, ReportPlan):
-        subjects = ", ".join(f"{path} ({kind})" for path, kind in result.subjects.items())
-        call.print_plan(f"would {f'write {result.out}' if result.out else 'serve a page'} about {subjects}")
-    else:
+    ready = sys.stderr if call.flags.json else sys.stdout
+    result = call.ask(report, on_ready=lambda address: print(address, file=ready, flush=True))
+    if not call.prints_plan(result):
         for text in result.warnings:
             call.console.print(f"warning: {text}", style="yellow")
         call.print(f"page  {result.out}")

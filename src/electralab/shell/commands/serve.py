@@ -8,31 +8,32 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electralab.shell.call import Call, print_json, settle
-from electralab.shell.parser import Parser, count, number, positive_int
+from electralab.shell.call import Call, Parser, count, number, positive_int, print_json, settle
 
 if TYPE_CHECKING:
     from electralab.config import GivenSettings
     from electralab.records.answers import ServePlan, ServeResult
 
-SUMMARY = "answer over HTTP, with a page to try it; SIGTERM lets it finish what it has begun"
+SUMMARY = "serve models over HTTP, with a web page to try them"
 EXAMPLE = "electra serve runs/quickstart reviews=runs/reviews --port 8000"
 SETTINGS = "electralab.serving.server:ServeConfig"
 
-_ALLOW = "a further name by which it may be asked without a key, as behind a proxy; can be repeated"
-_DRAIN = "to finish in what was begun when told to stop"
+_ALLOW = "accept this host name too, as behind a proxy; can be repeated"
+_DRAIN = "time to finish open requests at the end"
 
 
 def add_flags(parser: Parser) -> None:
     add = parser.add_argument
     add("models", nargs="+", metavar="MODEL", help="run or model folders, or NAME=FOLDER")
-    add("--host", dest=".host", metavar="ADDRESS", help="to listen on; any other than this machine's own needs a key")
-    add("--port", dest=".port", type=count, metavar="N", help="to listen on; 0 for any that is free")
+    add("--host", dest=".host", metavar="ADDRESS", help="address to listen on; others than 127.0.0.1 need a key")
+    add("--port", dest=".port", type=count, metavar="N", help="port to listen on; 0 for any free one")
     add("--allow-host", dest=".allow_hosts", action="append", metavar="NAME", help=_ALLOW)
-    add("--key-file", dest=".key_file", metavar="FILE", help="keys, one a line, of which each request must bring one")
+    add(
+        "--key-file", dest=".key_file", metavar="FILE", help="a file with one key on each line; every request needs one"
+    )
     add("--drain-seconds", dest=".drain_seconds", type=number, metavar="S", help=_DRAIN)
     add("--runtime", dest=".runtime", help="what runs the networks")
-    add("--threads", type=positive_int, metavar="N", help="default: the cores there are")
+    add("--threads", type=positive_int, metavar="N", help="CPU threads; default: all cores")
 
 
 def serve(
@@ -62,29 +63,12 @@ def serve(
 
 
 def run(call: Call) -> None:
-    from electralab.records.answers import ServePlan
-    from electralab.reporting.format import format_names, format_number_of
-
     flags = call.flags
     # With --json standard output is for the result, which comes at the end.
     ready = sys.stderr if flags.json else sys.stdout
     call.say_loading(*flags.models)
-    result = serve(
-        flags.models,
-        config=flags.config,
-        settings=call.settings,
-        threads=flags.threads,
-        dry_run=flags.dry_run,
-        on_ready=lambda address: print(address, file=ready, flush=True),
-    )
-    if isinstance(result, ServePlan):
-        keys = f"with one of {format_number_of(result.keys, 'key')}" if result.keys else "without a key"
-        lines = [f"would answer on http://{result.settings['host']}:{result.settings['port']}, {keys}"]
-        for model in result.models:
-            labels = f"; {format_names(model.labels, 8)}" if model.labels else ""
-            length = f"rows of up to {model.sequence_length:,} tokens"
-            lines.append(f"{model.name}: {', '.join(model.can)}; run by {model.runtime}, {length}{labels}")
-        call.print_plan(*lines)
+    result = call.ask(serve, on_ready=lambda address: print(address, file=ready, flush=True))
+    if call.prints_plan(result):
         call.answer(result)
         return
     if flags.json:

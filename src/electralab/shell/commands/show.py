@@ -4,17 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electralab.shell.call import Call, as_path, settings_table
-from electralab.shell.parser import Parser
+from electralab.shell.call import Call, Parser, as_path, settings_table
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from electralab.inspection import MetricsView, NetworkFacts, RowView, View
+    from electralab.inspection import MetricsView, RowView, View
     from electralab.records.run import StepRecord
     from electralab.reporting.blocks import Block
 
-SUMMARY = "print any artifact in human form"
+SUMMARY = "print what a folder contains"
 EXAMPLE = "electra show runs/quickstart"
 
 _NAME_WIDTH = 29
@@ -24,8 +23,8 @@ _NAMED_FILES = 6
 def add_flags(parser: Parser) -> None:
     add = parser.add_argument
     add("path", metavar="PATH", help="a data folder, run, study, checkpoint, model folder or metrics.jsonl")
-    add("--row", type=int, metavar="N", help="of data: this training row with its pieces")
-    add("--model", metavar="MODEL", help="with --row: mask and corrupt the row and judge it by this run")
+    add("--row", type=int, metavar="N", help="for data: print this training row")
+    add("--model", metavar="MODEL", help="with --row: mask and corrupt the row with this run")
 
 
 def show(path: str | Path, *, row: int | None = None, model: str | Path | None = None) -> "View":
@@ -43,7 +42,7 @@ def run(call: Call) -> None:
     flags = call.flags
     if flags.model is not None:
         call.display.tell_loading(only_live=True)
-    view = show(flags.path, row=flags.row, model=flags.model)
+    view = call.ask(show)
     if flags.dry_run:
         call.print(f"{flags.path}: {view.kind}")
     else:
@@ -70,9 +69,9 @@ def view_blocks(view: "View") -> list["Block"]:
     from electralab.records.findings import Analysis
     from electralab.records.study import StudyResults
     from electralab.records.tuned import GlueResults, SeedResults, TunedResults
-    from electralab.reporting import format as fmt
     from electralab.reporting.analysis_page import last_layer_tables
     from electralab.reporting.blocks import Heading, Paragraph
+    from electralab.reporting.format import tell
     from electralab.reporting.study_page import glue_blocks, study_tables, tradeoff_blocks
     from electralab.shell.commands import finetune, prepare
 
@@ -102,49 +101,18 @@ def view_blocks(view: "View") -> list["Block"]:
             return _row_blocks(view)
         case inspection.DataView(report=report):
             return [Paragraph(line) for line in prepare.format_report(view.path, report)]
-        case inspection.ModelView(encoder=encoder):
-            name = "tuned model" if view.network == "tuned" else view.network
-            size = f"{fmt.format_count(view.parameters)} parameters"
-            if view.graph_bytes is not None:
-                size = f"a graph of {fmt.format_bytes(view.graph_bytes)}"
-            lines = [
-                f"{view.path}: {name}, {size}",
-                f"{encoder.backbone} encoder: {fmt.format_number_of(encoder.num_layers, 'layer')} of width "
-                f"{encoder.hidden_size:,} with {fmt.format_number_of(encoder.num_heads, 'head')}, vocabulary of "
-                f"{encoder.vocab_size:,}, rows of up to {encoder.sequence_length:,} tokens",
-            ]
-            if head := view.head:
-                labels = f": {fmt.format_names(head.labels, 8)}" if head.labels else ""
-                lines.append(f"tuned to {head.kind}{labels}")
-            return [Paragraph(line) for line in lines]
-        case inspection.CheckpointView(state=state):
-            progress = state.progress
-            skipped = f"; {fmt.format_number_of(progress.skipped_steps, 'step')} skipped" * bool(progress.skipped_steps)
-            steps, tokens = fmt.format_number_of(progress.step, "step"), fmt.format_count(progress.tokens)
-            time = fmt.format_seconds(progress.seconds)
-            files = fmt.format_number_of(len(view.files), "file")
-            return [
-                Paragraph(f"{view.path}: after {steps}, {tokens} tokens and {time} of training{skipped}"),
-                Paragraph(f"{files}, {fmt.format_bytes(view.num_bytes)}"),
-            ]
+        case inspection.ModelView() | inspection.CheckpointView():
+            return [*map(Paragraph, tell(view))]
         case inspection.CheckpointsView(checkpoints=checkpoints):
             sizes = [f"{Path(checkpoint.path).name}  {checkpoint.num_bytes:,} bytes" for checkpoint in checkpoints]
             return [title, *map(Paragraph, sizes)]
-        case inspection.NetworksView(progress=progress, networks=networks):
+        case inspection.NetworksView(progress=progress):
             form = f" as {view.format}" if view.format else ""
             blocks = [Heading(f"{view.kind} {view.path}{form}")]
             blocks += [settings_table("progress", progress.to_json())] if progress else []
-            return [*blocks, *(Paragraph(_format_network(role, facts)) for role, facts in networks.items())]
+            return [*blocks, *map(Paragraph, tell(view))]
     values = view.to_json()
     return [settings_table(title.text, {key: values[key] for key in values if not key.endswith("verified")})]
-
-
-def _format_network(role: str, facts: "NetworkFacts") -> str:
-    encoder = facts.encoder
-    size = f"{facts.parameters:,} parameters" if facts.graph_bytes is None else f"graph of {facts.graph_bytes:,} bytes"
-    layers = f"{encoder.num_layers} layer{'s' if encoder.num_layers > 1 else ''}"
-    shape = f"{layers}, hidden size {encoder.hidden_size}, {encoder.vocab_size:,} tokens, {size}"
-    return f"{role:>14}  {facts.network.removeprefix('graph')}, {shape}"
 
 
 def _curve(name: str, records: Sequence["StepRecord"], key: str, width: int) -> str:

@@ -6,24 +6,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electralab.shell.call import Call, as_path, open_display
+from electralab.shell.call import Call, Parser, as_path, names, open_display, positive, positive_int, whole_numbers
 from electralab.shell.commands.pretrain import format_folder
-from electralab.shell.parser import Parser, names, positive, positive_int, whole_numbers
 
 if TYPE_CHECKING:
     from electralab.config import GivenSettings
     from electralab.display import Display
     from electralab.records.study import StudyPlan, StudyResults
 
-SUMMARY = "compare settings at equal compute, seed by seed; the same command again goes on"
+SUMMARY = "compare settings at equal compute, over seeds; the same command resumes"
 EXAMPLE = "electra study head-to-head --corpus data/mine --data benchmarks/ --out studies/mine --flops 4e13"
 
 _STUDIES = (
-    "a TOML file, or one that comes along: paper-objectives, generator-size, weight-tying, training-procedure, "
+    "a TOML file, or one of the package: paper-objectives, generator-size, weight-tying, training-procedure, "
     "mask-share, head-to-head, sample-efficiency, model-size, discriminator-options, claims, family, cpu-hour, "
     "cpu-hour-search"
 )
-_BUDGET = "of each arm, instead of the study's budget"
+_BUDGET = "budget of each arm, instead of the study's"
 
 
 def add_flags(parser: Parser) -> None:
@@ -31,21 +30,21 @@ def add_flags(parser: Parser) -> None:
     # Its dest is `config`, which lets dotted settings through: those of a study are the words of its file.
     add("config", metavar="STUDY", help=_STUDIES)
     add("--corpus", required=True, metavar="DIR", help="what 'electra prepare' wrote")
-    add("--data", metavar="DIR", help="the folder in which the data of the scores lies")
+    add("--data", metavar="DIR", help="the folder with the data of the scores")
     add("--out", required=True, metavar="DIR", help="the folder of the study")
     spend = parser.add_mutually_exclusive_group().add_argument
     spend("--flops", type=positive, metavar="X", help=_BUDGET)
     spend("--tokens", type=positive, metavar="N", help=_BUDGET)
     spend("--steps", type=positive_int, metavar="N", help=_BUDGET)
-    add("--seeds", type=whole_numbers, metavar="S,S", help="of pre-training, instead of the study's")
+    add("--seeds", type=whole_numbers, metavar="S,S", help="seeds of pre-training, instead of the study's")
     add("--only", type=names, metavar="ARM,ARM", help="run these arms only, the others later")
     add_job_flags(parser)
 
 
 def add_job_flags(parser: Parser) -> None:
     """How cells are run; `claims` has the same."""
-    parser.add_argument("--jobs", type=positive_int, metavar="N", help="cells side by side (cores / threads)")
-    parser.add_argument("--threads", type=positive_int, metavar="N", help="of each cell")
+    parser.add_argument("--jobs", type=positive_int, metavar="N", help="cells at the same time (cores / threads)")
+    parser.add_argument("--threads", type=positive_int, metavar="N", help="CPU threads of each cell")
 
 
 def study(
@@ -97,61 +96,18 @@ def study(
 
 
 def run(call: Call) -> None:
-    from electralab.errors import StudyFailed
+    from electralab.errors import InputError, StudyFailed
     from electralab.records.study import StudyPlan
     from electralab.reporting.study_page import study_tables
 
-    flags = call.flags
-    result = study(
-        flags.config,
-        flags.corpus,
-        flags.out,
-        data=flags.data,
-        settings=call.settings,
-        flops=flags.flops,
-        tokens=flags.tokens,
-        steps=flags.steps,
-        seeds=flags.seeds,
-        only=flags.only,
-        jobs=flags.jobs,
-        threads=flags.threads,
-        dry_run=flags.dry_run,
-        display=call.display,
-    )
+    out, result = call.flags.out, call.ask(study, study=call.flags.config)
+    if not call.prints_plan(result):
+        call.print(*study_tables(result), *format_folder(out), f"report  {out}/report.md")
+    call.answer(result, out=out)
+    # Both are shown whole, and end with what is wrong: a plan for which data is missing, a study whose cells failed.
     if isinstance(result, StudyPlan):
-        show_plan(call, result, flags.out)
-        return
-    call.print(*study_tables(result), *format_folder(flags.out), f"report  {flags.out}/report.md")
-    call.answer(result, out=flags.out)
-    # A study whose cells failed has its table all the same, and ends with their names.
-    if failed := [f"{cell.arm} seed {cell.seed} ({cell.error})" for cell in result.cells if cell.error]:
+        if result.refusal:
+            raise InputError(result.refusal)
+    elif failed := [f"{cell.arm} seed {cell.seed} ({cell.error})" for cell in result.cells if cell.error]:
         count = f"{len(failed)} of {len(result.cells)} cells failed"
         raise StudyFailed(f"{result.name}: {count}: {'; '.join(failed)}; the same command runs them again")
-
-
-def show_plan(call: Call, plan: StudyPlan, out: str) -> None:
-    """A plan is shown whole, and ends as the run would where data is missing."""
-    from electralab.errors import InputError
-    from electralab.reporting import format as f
-
-    kind = "FLOPs" if plan.budget.kind == "flops" else plan.budget.kind
-    arms, seeds = f.format_number_of(len(plan.arms), "arm"), f.format_number_of(len(plan.seeds), "seed")
-    runs, time = f.format_number_of(plan.cells_left, "run"), f.format_time(plan.estimated_minutes)
-    lines = []
-    for name, arm in plan.arms.items():
-        parts = [] if arm.start in ("baseline", "blend") else [arm.objective]
-        parts = [*([] if arm.start == "pretrained" else [arm.start]), *parts]
-        parts += [f"{f.format_count(arm.parameters)} parameters"] if arm.parameters else []
-        if arm.steps:
-            parts += [f.format_number_of(arm.steps, "step"), f"{f.format_count(arm.tokens)} tokens"]
-        name = f"{name} (baseline)" if name == plan.baseline else name
-        lines.append(f"{name}: {', '.join(parts)}; {f.format_time(arm.estimated_minutes)} a seed")
-    call.print_plan(
-        f"would run the study {plan.study} in {out}: {arms}, {seeds}, {f.format_flops(plan.budget.amount)} {kind} "
-        f"each, scored by {', '.join(plan.scores) or 'held-out scores only'}",
-        *lines,
-        f"{runs} left, {plan.jobs} at a time: {time}",
-    )
-    call.answer(plan)
-    if plan.refusal:
-        raise InputError(plan.refusal)

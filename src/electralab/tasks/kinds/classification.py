@@ -5,7 +5,7 @@
 A score that its definition leaves open (nothing predicted, nothing to find) is 0.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,6 +44,7 @@ Predictions = Sequence[ClassPrediction]
 
 class Classification(TextKind[ClassificationExample, ClassPrediction]):
     name = KIND_OF_SHAPE["row"]
+    unlabelled = ClassificationExample("", (), "")
     has_classes = True
     label_columns = (
         *("label", "labels", "class", "category", "sentiment", "target", "gold_label", "is_duplicate", "topic"),
@@ -56,17 +57,14 @@ class Classification(TextKind[ClassificationExample, ClassPrediction]):
             kind.Task("pair", "classification of pairs", self, METRICS, num_texts=2, files=kind.OWN_FILES),
         )
 
-    def converter(self, reader: kind.RowReader) -> Callable[[Row], ClassificationExample]:
-        def convert(row: Row) -> ClassificationExample:
-            name, texts, column = reader.read_id(row), reader.read_texts(row), reader.columns.label
-            if not column:
-                return ClassificationExample(name, texts, "")
-            label = reader.read_string(reader.read_field(row, column), column).strip()
-            if not label:
-                raise kind.RowError(f"{column!r} is empty")
-            return ClassificationExample(name, texts, reader.check_label(label))
-
-        return convert
+    def convert(self, reader: kind.RowReader, row: Row) -> ClassificationExample:
+        name, texts, column = reader.read_id(row), reader.read_texts(row), reader.columns.label
+        if not column:
+            return ClassificationExample(name, texts, "")
+        label = reader.read_string(reader.read_field(row, column), column).strip()
+        if not label:
+            raise kind.RowError(f"{column!r} is empty")
+        return ClassificationExample(name, texts, reader.check_label(label))
 
     def find_labels(self, split: kind.Split[ClassificationExample]) -> tuple[str, ...]:
         """Numbers by their value, so that 10 follows 9."""
@@ -80,9 +78,6 @@ class Classification(TextKind[ClassificationExample, ClassPrediction]):
                 f"{len(split.examples):,} rows, which are no classes; give --data.label, or --task regress for numbers"
             )
         return tuple(sorted(labels, key=(lambda label: (float(label), label)) if are_numbers else None))
-
-    def make_unlabelled(self, texts: tuple[str, ...]) -> ClassificationExample:
-        return ClassificationExample("", texts, "")
 
     def target(self, example: ClassificationExample, class_ids: Mapping[str, int]) -> Ids:
         return np.array([class_ids[example.label]], dtype=np.int64)

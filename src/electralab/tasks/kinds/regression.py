@@ -6,7 +6,7 @@ The head begins at the mean of the training numbers and counts in their standard
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,6 +42,7 @@ Predictions = Sequence[RegressionPrediction]
 
 class Regression(TextKind[RegressionExample, RegressionPrediction]):
     name = "regress"
+    unlabelled = RegressionExample("", (), math.nan)
     has_numbers = True
     label_columns = ("score", "similarity", "rating", "stars", "target", "label", "labels")
     # For a number only nothing says that it is not known: -1 is one.
@@ -50,20 +51,14 @@ class Regression(TextKind[RegressionExample, RegressionPrediction]):
     def own_tasks(self) -> tuple[kind.Task, ...]:
         return (kind.Task("regress", "regression", self, METRICS, num_texts=0, files=kind.OWN_FILES),)
 
-    def converter(self, reader: kind.RowReader) -> Callable[[Row], RegressionExample]:
-        def convert(row: Row) -> RegressionExample:
-            score, column = math.nan, reader.columns.label
-            if column:
-                value = reader.read_field(row, column)
-                if not kind.is_number(value):
-                    raise kind.RowError(f"{column!r} holds {kind.shorten(str(value))}, which is no number")
-                score = float(value)
-            return RegressionExample(reader.read_id(row), reader.read_texts(row), score)
-
-        return convert
-
-    def make_unlabelled(self, texts: tuple[str, ...]) -> RegressionExample:
-        return RegressionExample("", texts, math.nan)
+    def convert(self, reader: kind.RowReader, row: Row) -> RegressionExample:
+        score, column = math.nan, reader.columns.label
+        if column:
+            value = reader.read_field(row, column)
+            if not kind.is_number(value):
+                raise kind.RowError(f"{column!r} holds {kind.shorten(str(value))}, which is no number")
+            score = float(value)
+        return RegressionExample(reader.read_id(row), reader.read_texts(row), score)
 
     def target(self, example: RegressionExample, class_ids: Mapping[str, int]) -> NDArray[np.float32]:
         return np.array([example.score], dtype=np.float32)

@@ -9,7 +9,7 @@ Spans are written in several ways (IOB1, IOB2, IOBES, BILOU); `to_iob2` makes th
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,6 +70,7 @@ class Tagging(kind.TaskKind[TaggingExample, TaggedFeature, TaggingPrediction, Te
     shape = "token"
     has_classes = True
     text_parts = (WORDS,)
+    text_columns = ((WORDS, "tokens", "text"),)
     label_columns = (TAGS, "labels", "ner_tags", "chunk_tags", "pos_tags", "ner", "label")
     suffixes = kind.TABLE_SUFFIXES | {".conll", ".train", ".testa", ".testb"}
 
@@ -84,34 +85,20 @@ class Tagging(kind.TaskKind[TaggingExample, TaggedFeature, TaggingPrediction, Te
     def is_plain_text(self, lines: Sequence[str]) -> bool:
         return not is_conll(lines)
 
-    def name_texts(self, table: LabelledTable, num_texts: int, label: str) -> tuple[str, ...]:
-        return tuple(filter(None, [table.find_column((WORDS, "tokens", "text"), (label,))]))
-
-    def converter(self, reader: kind.RowReader) -> Callable[[Row], TaggingExample]:
-        words_column, column = reader.columns.texts[0], reader.columns.label
+    def convert(self, reader: kind.RowReader, row: Row) -> TaggingExample:
+        words = reader.read_list(row, reader.columns.texts[0])
+        if not words or not all(word.strip() for word in words):
+            raise kind.RowError("holds an empty word" if words else "holds no words")
+        if not reader.columns.label:
+            return TaggingExample(reader.read_id(row), words, ())
+        tags = reader.read_list(row, reader.columns.label)
+        if len(tags) != len(words):
+            raise kind.RowError(f"has {len(tags)} tags for {len(words)} words")
         # Spans or classes, as in the training file, whose labels are given when another is read.
-        tags: Iterable[str] = reader.labels
-        if not tags:
-            values = (row.fields.get(column) for row in reader.table.good_rows)
-            lists = (value.split() if isinstance(value, str) else value for value in values)
-            tags = {str(tag) for tags in lists if isinstance(tags, list) for tag in tags}
-        are_spans = has_spans(tags)
-
-        def convert(row: Row) -> TaggingExample:
-            words = reader.read_list(row, words_column)
-            if not words or not all(word.strip() for word in words):
-                raise kind.RowError("holds an empty word" if words else "holds no words")
-            if not column:
-                return TaggingExample(reader.read_id(row), words, ())
-            tags = reader.read_list(row, column)
-            if len(tags) != len(words):
-                raise kind.RowError(f"has {len(tags)} tags for {len(words)} words")
-            spelled = to_iob2(tags) if are_spans else tags
-            if spelled != tags:
-                reader.mended["sentences whose tags were respelled as IOB2"] += 1
-            return TaggingExample(reader.read_id(row), words, tuple(map(reader.check_label, spelled)))
-
-        return convert
+        spelled = to_iob2(tags) if has_spans(reader.listed_labels) else tags
+        if spelled != tags:
+            reader.mended["sentences whose tags were respelled as IOB2"] += 1
+        return TaggingExample(reader.read_id(row), words, tuple(map(reader.check_label, spelled)))
 
     def find_labels(self, split: kind.Split[TaggingExample]) -> tuple[str, ...]:
         return complete_tags(tag for example in split.examples for tag in example.tags)

@@ -1,0 +1,281 @@
+"""Fitted without labels: damage is planted in text that the model has not learned from, and the features of words are
+combined so that damaged words are told from the others; a monotone curve makes a probability of the combination.
+
+texts -> planted damage -> features -> Calibration -> the folder `calibration` beside the networks -> WordScorer
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import Field
+from safetensors.torch import load_file, save_file
+
+from electralab.artifacts import new_folder, verify_folder
+from electralab.config import Settings
+from electralab.corpus.damage import PLANTED_KINDS, Damage, PlantedKind, WordCounts, plant_damage
+from electralab.detection.words import FEATURES, Floats, ScoredText, WordFrequencies, WordReader, Words
+from electralab.errors import InputError
+from electralab.events import Progress, Update
+from electralab.records.calibration import Calibration, CalibrationPoint, CalibrationScores, FeatureWeight
+from electralab.stopping import NO_STOP, StopSignal
+
+FOLDER = "calibration"
+_COUNTS = "words.safetensors"
+# Fewer words than this say nothing about how often a probability of .8 is right.
+_LEAST_WORDS = 5_000
+_BINS = 10
+_TEXTS_AT_ONCE = 32
+# Words more surprising, rarer … than nearly all that was fitted on count as those: a line is not drawn on for ever.
+_CLIPPED = 0.001
+
+ScoreTokens = Callable[[Sequence[str]], list[ScoredText]]
+"""Texts through the discriminator."""
+
+
+class CalibrationConfig(Settings):
+    error_rate: float = Field(0.05, gt=0, lt=0.5)
+    """The share of words that are taken to be wrong in the texts that will be read."""
+    words: int = Field(60_000, ge=_LEAST_WORDS)
+    """How many words of text to plant damage in, at most; half of them are fitted on, the others measure."""
+    seed: int = Field(0, ge=0)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledWords:
+    """Features of words, and which of them were damaged, by which kind."""
+
+    features: Floats  # (W, F)
+    is_damaged: NDArray[np.bool_]  # (W,)
+
+
+class WordScorer:
+    """The probability that a word is wrong, for texts with about the stated share of wrong words."""
+
+    def __init__(self, calibration: Calibration, reader: WordReader) -> None:
+        self.calibration, self.reader = calibration, reader
+
+    def score(self, texts: Sequence[ScoredText], stop: StopSignal = NO_STOP) -> list[tuple[Words, Floats]]:
+        """For each text its words and the (W,) probabilities that they are wrong."""
+        read = self.reader.read(texts, stop)
+        return [(words, probabilities(self.calibration, words.features)) for words in read]
+
+
+def combine(calibration: Calibration, features: Floats) -> Floats:
+    """(W, F) -> (W,) the logistic combination, before the curve."""
+    total = np.full(len(features), calibration.intercept)
+    for feature in calibration.features:
+        values = features[:, FEATURES.index(feature.name)].clip(feature.low, feature.high)
+        total += feature.weight * (values - feature.mean) / feature.scale
+    return total
+
+
+def probabilities(calibration: Calibration, features: Floats, error_rate: float | None = None) -> Floats:
+    """Another error rate than that of the fit moves every probability by the ratio of the odds."""
+    at, logits = np.array(calibration.knots).T
+    curve: Floats = np.interp(combine(calibration, features), at, logits)
+    if error_rate is not None:
+        curve += _logit(error_rate) - _logit(calibration.error_rate)
+    wrong: Floats = 1 / (1 + np.exp(-curve))
+    return wrong
+
+
+def calibrate(
+    score_tokens: ScoreTokens,
+    reader: WordReader,
+    documents: Sequence[Sequence[str]],
+    counts: WordCounts,
+    config: CalibrationConfig,
+    stop: StopSignal,
+) -> Iterator[Update | Calibration]:
+    """Documents, as paragraphs, that neither model nor reader has seen -> progress, then the calibration.
+
+    Wrong words are taken from `counts`.
+    """
+    from sklearn.isotonic import IsotonicRegression
+    from sklearn.linear_model import LogisticRegression
+
+    fitted: dict[PlantedKind, list[LabelledWords]] = {}
+    measured: dict[PlantedKind, list[LabelledWords]] = {}
+    for number, kind in enumerate(PLANTED_KINDS):
+        yield Progress("planting damage", number, len(PLANTED_KINDS), kind)
+        # Document after document to the fit and to what measures it, so that neither knows a document of the other.
+        for part, chosen in ((fitted, documents[::2]), (measured, documents[1::2])):
+            texts = [text for document in chosen for text in document]
+            part[kind] = list(_label(score_tokens, reader, texts, kind, counts, config, stop))
+    joined = {kind: _join(parts) for kind, parts in fitted.items()}
+    tests = {kind: _join(parts) for kind, parts in measured.items()}
+    # Not every kind can be planted in every text: some scripts have no letters that sound alike.
+    kinds = [kind for kind in PLANTED_KINDS if joined[kind].is_damaged.any() and tests[kind].is_damaged.any()]
+    words = sum(len(part.is_damaged) for part in (*joined.values(), *tests.values()))
+    if words < _LEAST_WORDS or len(kinds) < 2:
+        raise InputError(
+            f"the texts have too few words to plant errors in ({words:,} words, counted once for each kind of error, "
+            f"of at least {_LEAST_WORDS:,}); give more text"
+        )
+
+    def fit(included: Sequence[PlantedKind]) -> Calibration:
+        everything = _join([joined[kind] for kind in included])
+        low, high = np.quantile(everything.features, (_CLIPPED, 1 - _CLIPPED), axis=0)
+        clipped = everything.features.clip(low, high)
+        mean, scale = clipped.mean(axis=0), clipped.std(axis=0)
+        # A feature that never varies, such as those of a generator that is not there, says nothing.
+        used = np.flatnonzero(scale > 1e-9)
+        model = LogisticRegression(max_iter=1000)
+        model.fit((clipped[:, used] - mean[used]) / scale[used], everything.is_damaged)
+        weights = tuple(
+            FeatureWeight(
+                name=FEATURES[index],
+                low=low[index],
+                high=high[index],
+                mean=mean[index],
+                scale=scale[index],
+                weight=weight,
+            )
+            for index, weight in zip(used.tolist(), model.coef_[0].tolist(), strict=True)
+        )
+        bare = Calibration(
+            error_rate=config.error_rate,
+            features=weights,
+            intercept=float(model.intercept_[0]),
+            knots=((0.0, 0.0), (1.0, 1.0)),
+            total_words=reader.frequencies.total,
+            fitted_words=len(everything.is_damaged),
+            seed=config.seed,
+            calibration_error=0.0,
+        )
+        # Damaged words weigh as much as the error rate says, however many could be planted.
+        logits = combine(bare, everything.features)
+        weight = _weigh(everything.is_damaged, config.error_rate)
+        isotonic = IsotonicRegression(out_of_bounds="clip").fit(logits, everything.is_damaged, sample_weight=weight)
+        knots = _smooth(isotonic.X_thresholds_, isotonic.y_thresholds_)
+        return bare.model_copy(update={"knots": knots})
+
+    calibration = fit(kinds)
+    scores: dict[str, CalibrationScores] = {}
+    for kind in kinds:
+        stop.check()
+        without = fit([other for other in kinds if other != kind])
+        scores[kind] = _measure(calibration, without, tests[kind])
+    error, curve = measure_calibration(calibration, _join([tests[kind] for kind in kinds]), config.error_rate)
+    yield calibration.model_copy(update={"scores": scores, "calibration_error": error, "curve": curve})
+
+
+def _label(
+    score_tokens: ScoreTokens,
+    reader: WordReader,
+    texts: Sequence[str],
+    kind: PlantedKind,
+    counts: WordCounts,
+    config: CalibrationConfig,
+    stop: StopSignal,
+) -> Iterator[LabelledWords]:
+    rng = Random(f"{config.seed} {kind}")
+    left = config.words // (2 * len(PLANTED_KINDS))
+    for start in range(0, len(texts), _TEXTS_AT_ONCE):
+        if left <= 0:
+            return
+        documents = [
+            plant_damage(text, [kind], config.error_rate, rng, counts) for text in texts[start : start + _TEXTS_AT_ONCE]
+        ]
+        read = reader.read(score_tokens([document.text for document in documents]), stop)
+        for document, words in zip(documents, read, strict=True):
+            spans = words.spans
+            is_word = np.array([has_letters(document.text, span.start, span.end) for span in spans], dtype=np.bool_)
+            is_damaged = np.array([is_hit(span.start, span.end, document.damages) for span in spans], dtype=np.bool_)
+            left -= int(is_word.sum())
+            yield LabelledWords(words.features[is_word], is_damaged[is_word])
+
+
+def has_letters(text: str, start: int, end: int) -> bool:
+    """Only what holds a letter or digit is a word."""
+    return any(map(str.isalnum, text[start:end]))
+
+
+def is_hit(start: int, end: int, damages: Sequence[Damage]) -> bool:
+    return any(damage.start < end and start < damage.end for damage in damages)
+
+
+def _join(parts: Sequence[LabelledWords]) -> LabelledWords:
+    features = np.concatenate([part.features for part in parts] or [np.zeros((0, len(FEATURES)))])
+    damaged = np.concatenate([part.is_damaged for part in parts] or [np.zeros(0, dtype=np.bool_)])
+    return LabelledWords(features, damaged)
+
+
+def _weigh(is_damaged: NDArray[np.bool_], error_rate: float) -> Floats:
+    share = float(is_damaged.mean())
+    return np.where(is_damaged, error_rate / share, (1 - error_rate) / (1 - share))
+
+
+def _smooth(at: Floats, shares: Floats) -> tuple[tuple[float, float], ...]:
+    """Steps become a rising line in logits; a share of exactly 0 or 1 is as sure as one word in ten thousand."""
+    logits = [_logit(min(max(float(share), 1e-4), 1 - 1e-4)) for share in shares]
+    knots: list[tuple[float, float]] = []
+    for place, logit in zip(at.tolist(), logits, strict=True):
+        if not knots or place > knots[-1][0] + 1e-9:
+            knots.append((float(place), logit))
+    # Beyond both ends the line goes on level: nothing there was measured.
+    return tuple(knots)
+
+
+def _logit(share: float) -> float:
+    return math.log(share / (1 - share))
+
+
+def _measure(calibration: Calibration, without: Calibration, words: LabelledWords) -> CalibrationScores:
+    from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score
+
+    score, truth = combine(calibration, words.features), words.is_damaged
+    precision, recall, _ = precision_recall_curve(truth, score)
+    return CalibrationScores(
+        words=len(truth),
+        damaged=int(truth.sum()),
+        auc=float(roc_auc_score(truth, score)),
+        average_precision=float(average_precision_score(truth, score)),
+        precision_at_half=float(precision[np.flatnonzero(recall >= 0.5)[-1]]),
+        without_kind_auc=float(roc_auc_score(truth, combine(without, words.features))),
+    )
+
+
+def measure_calibration(
+    calibration: Calibration, words: LabelledWords, error_rate: float
+) -> tuple[float, tuple[CalibrationPoint, ...]]:
+    """The mean distance of probability and share of damaged words over bins of equal numbers of words, and the bins."""
+    predicted = probabilities(calibration, words.features, error_rate)
+    weight = _weigh(words.is_damaged, error_rate)
+    order = np.argsort(predicted, kind="stable")
+    points, error = [], 0.0
+    for chosen in np.array_split(order, _BINS):
+        expected = float(np.average(predicted[chosen], weights=weight[chosen]))
+        observed = float(np.average(words.is_damaged[chosen], weights=weight[chosen]))
+        error += abs(expected - observed) * float(weight[chosen].sum())
+        points.append(CalibrationPoint(predicted=expected, observed=observed, words=len(chosen)))
+    return error / float(weight.sum()), tuple(points)
+
+
+def save_calibration(networks: Path, calibration: Calibration, frequencies: WordFrequencies) -> Path:
+    """Beside the networks' folders, with hashes."""
+    path = networks / FOLDER
+    with new_folder(path, kind="calibration") as folder:
+        text = "\n".join(frequencies.counts).encode()
+        tensors = {
+            "words": torch.frombuffer(bytearray(text), dtype=torch.uint8),
+            "counts": torch.tensor(list(frequencies.counts.values()), dtype=torch.int64),
+        }
+        save_file(tensors, folder / _COUNTS)
+        calibration.write(folder)
+    return path
+
+
+def load_calibration(path: Path) -> tuple[Calibration, WordFrequencies]:
+    verify_folder(path, "calibrate the model again")
+    calibration = Calibration.read(path)
+    tensors: Mapping[str, torch.Tensor] = load_file(path / _COUNTS)
+    words = bytes(tensors["words"].numpy()).decode().split("\n")
+    counts = dict(zip(words, tensors["counts"].tolist(), strict=True))
+    return calibration, WordFrequencies(counts, calibration.total_words)

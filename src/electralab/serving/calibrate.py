@@ -1,0 +1,77 @@
+"""`electra calibrate` as a stage: texts in which damage is planted -> the folder `calibration` beside the networks.
+
+MODEL, texts -> Calibration
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from electralab.corpus.damage import WordCounts
+from electralab.corpus.documents import DocumentFilter, DocumentStream, DuplicateFilter, FilterConfig
+from electralab.corpus.readers import ReadingConfig
+from electralab.corpus.sources import find_sources
+from electralab.detection.calibration import CalibrationConfig, calibrate, save_calibration
+from electralab.detection.words import ScoredText, WordFrequencies
+from electralab.errors import InputError
+from electralab.events import Event, Note, Progress, Result
+from electralab.records.calibration import Calibration
+from electralab.serving.inputs import tokenize
+from electralab.serving.model import Model
+from electralab.stopping import StopSignal
+from electralab.tokens.shards import split_ranks
+
+# A word has about six characters.
+_CHARACTERS_PER_WORD = 8
+_LEAST_DOCUMENTS = 20
+
+
+def calibrate_model(
+    path: Path, inputs: Sequence[str], config: CalibrationConfig, stop: StopSignal
+) -> Iterator[Event[Calibration]]:
+    """Damage is planted in documents that `prepare` holds out, if there are enough; words are counted in the others."""
+    model = Model(path, raw=True)
+    detector = model.make_detector()
+    if detector.tokenizer.is_symbols:
+        raise InputError(
+            f"{path}: is a model of symbols, whose words are not spelt; only models of text are calibrated"
+        )
+    filters = FilterConfig()
+    kept, duplicates = DocumentFilter(filters, repair=False), DuplicateFilter(filters)
+    documents: list[str] = []
+    keys: list[int] = []
+    for batch in DocumentStream(find_sources(inputs).files, ReadingConfig(), symbols=False, stop=stop):
+        counted = kept.count(batch)
+        for index in np.flatnonzero(duplicates.decide(counted) == 0).tolist():
+            documents.append(str(kept.clean(batch[index])[0]))
+            keys.append(int(counted["key"][index]))
+        yield Progress("reading", len(documents), 0)
+    # The lowest ranks are those that preparing with the same seed holds out of training.
+    order = np.argsort(split_ranks(np.array(keys, dtype=np.uint64), config.seed), kind="stable").tolist()
+    # From many documents rather than much from a few, and never from more than half: words are counted in the others.
+    # Counted where errors are planted, every right word would have been seen and every misspelt one not.
+    most = config.words * _CHARACTERS_PER_WORD
+    texts: list[list[str]] = []
+    for index in order[: len(order) // 2]:
+        if most <= 0:
+            break
+        paragraphs: list[str] = []
+        for paragraph in documents[index].split("\n"):
+            if paragraph.strip() and sum(map(len, paragraphs)) < config.words * _CHARACTERS_PER_WORD / _LEAST_DOCUMENTS:
+                paragraphs.append(paragraph)
+        texts.append(paragraphs)
+        most -= sum(map(len, paragraphs))
+    counted_texts = [documents[index] for index in order[len(texts) :]]
+    reader = model.make_reader(WordFrequencies.count(counted_texts))
+
+    def score_tokens(given: Sequence[str]) -> list[ScoredText]:
+        return detector.score_tokens([tokenize(detector.tokenizer, text, is_literal=True) for text in given], stop)
+
+    for update in calibrate(score_tokens, reader, texts, WordCounts(counted_texts), config, stop):
+        if isinstance(update, Calibration):
+            where = save_calibration(model.network_folder.parent, update, reader.frequencies)
+            yield Note(f"calibrated  {where}")
+            yield Result(update)
+        else:
+            yield update

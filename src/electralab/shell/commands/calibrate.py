@@ -1,0 +1,73 @@
+"""`electra calibrate`, `electralab.calibrate`: how likely a word is wrong, fitted on damage planted in your texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from electralab.shell.call import Call, Parser, open_display, positive_int, settle
+
+if TYPE_CHECKING:
+    from electralab.config import GivenSettings
+    from electralab.display import Display
+    from electralab.records.calibration import Calibration
+
+SUMMARY = "fit on planted errors how likely a word is wrong, for detect, proofread and serve"
+EXAMPLE = "electra calibrate runs/mine my_texts/"
+SETTINGS = "electralab.detection.calibration:CalibrationConfig"
+
+
+def add_flags(parser: Parser) -> None:
+    add = parser.add_argument
+    add("model", metavar="MODEL", help="a run or pair")
+    add("inputs", nargs="+", metavar="TEXT", help="files or folders of text, best those that it was trained on")
+    add("--error-rate", dest=".error_rate", type=float, metavar="P", help="the share of words that are wrong")
+    add("--words", dest=".words", type=positive_int, metavar="N", help="maximum number of words to plant errors in")
+    add("--seed", dest=".seed", type=int, metavar="S", help="random seed of the planted errors and of prepare")
+    add("--threads", type=positive_int, metavar="N", help="CPU threads; default: all cores")
+
+
+def calibrate(
+    model: str | Path,
+    inputs: Sequence[str | Path],
+    *,
+    config: str | None = None,
+    settings: GivenSettings | None = None,
+    threads: int = 0,
+    display: Display | None = None,
+) -> Calibration:
+    """Texts -> how the discriminator's, the generator's and counted evidence about a word make one probability.
+
+    It is stored beside the model's networks; from then on detections have `p_wrong`.
+
+    >>> electralab.calibrate("run", ["speeches.txt"], threads=1).error_rate
+    0.05
+    """
+    display = open_display(display)
+    from electralab.detection.calibration import CalibrationConfig
+    from electralab.runtime import use_threads
+    from electralab.serving.calibrate import calibrate_model
+
+    resolved = settle(CalibrationConfig, config, settings)
+    use_threads(threads)
+    return display.run(lambda stop: calibrate_model(Path(model), [str(path) for path in inputs], resolved, stop))
+
+
+def run(call: Call) -> None:
+    from electralab.reporting.blocks import Table
+
+    if call.flags.dry_run:
+        call.print_plan(f"would calibrate {call.flags.model} on {', '.join(call.flags.inputs)}")
+        call.answer(model=call.flags.model, inputs=call.flags.inputs)
+        return
+    call.say_loading(call.flags.model)
+    result = call.ask(calibrate)
+    head = ["planted", "words", "wrong", "AUC", "average precision", "precision at recall .5", "AUC, kind left out"]
+    rows = []
+    for kind, scores in result.scores.items():
+        shares = (scores.auc, scores.average_precision, scores.precision_at_half, scores.without_kind_auc or 0.0)
+        rows.append([kind, f"{scores.words:,}", f"{scores.damaged:,}", *(f"{share:.3f}" for share in shares)])
+    call.print(Table("words that were not fitted on", head, rows))
+    call.print(f"calibration error {result.calibration_error:.3f} at {result.error_rate:.0%} wrong words")
+    call.answer(result)

@@ -1,0 +1,105 @@
+"""A calibration finds planted damage in texts it was not fitted on, is what it says, and comes back from its folder."""
+
+import shutil
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from little_models import build_pair, save_pair
+
+import electralab
+from electralab.detection.calibration import load_calibration, probabilities
+from electralab.detection.words import FEATURES
+from electralab.errors import DamagedArtifact, ElectraError
+from electralab.records.answers import ProofreadResult
+from electralab.serving.model import Model
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sentences of a small vocabulary of real-looking words: what is misspelt in them is not among them."""
+    rng = Random(0)
+    stems = [
+        a + b + c for a in ("bar", "cal", "dor", "fen", "gul", "hop") for b in "aeiou" for c in ("min", "tel", "rod")
+    ]
+    lines = [" ".join(rng.choice(stems) for _ in range(12)).capitalize() + "." for _ in range(1200)]
+    path = tmp_path_factory.mktemp("texts") / "texts.txt"
+    path.write_text("\n\n".join(lines))
+    return path
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory, texts: Path) -> Path:
+    folder = save_pair(tmp_path_factory.mktemp("pair") / "run", build_pair())
+    electralab.calibrate(folder, [texts], settings={"words": 6000}, threads=1)
+    return folder
+
+
+def test_misspelt_words_are_told_from_words_that_were_seen(pair: Path) -> None:
+    calibration, frequencies = load_calibration(pair / "export" / "calibration")
+    # The networks are random: what finds them is that such words were never counted.
+    assert calibration.scores["typo"].auc > 0.95
+    assert calibration.scores["word"].auc < 0.7
+    assert calibration.calibration_error < 0.05
+    # 1,200 sentences of 12 words: those in which errors were planted are not among the counted ones.
+    assert 7_200 <= frequencies.total < 14_400
+    assert {feature.name for feature in calibration.features} <= set(FEATURES)
+
+
+def test_words_are_not_counted_where_errors_are_planted(tmp_path: Path) -> None:
+    """Else every right word would have been seen, and every misspelt one would be known by that it was not."""
+    names = [a + b + c + d for a in "bcdfg" for b in "aeiou" for c in "klmnp" for d in ("rat", "sol", "vin", "wex")]
+    lines = [" ".join([name, *("calm water near the harbour wall",) * 2]) for name in names]
+    (tmp_path / "names.txt").write_text("\n\n".join(lines))
+    folder = save_pair(tmp_path / "run", build_pair())
+    electralab.calibrate(folder, [tmp_path / "names.txt"], settings={"words": 5000}, threads=1)
+    _, frequencies = load_calibration(folder / "export" / "calibration")
+    counted = [name for name in names if frequencies.is_seen(name)]
+    assert len(names) / 2 <= len(counted) < len(names)
+    assert frequencies.total == 13 * len(counted)
+
+
+def test_probability_follows_the_error_rate(pair: Path) -> None:
+    calibration, _ = load_calibration(pair / "export" / "calibration")
+    features = np.random.default_rng(0).normal(size=(20, len(FEATURES)))
+    few, many = (probabilities(calibration, features, rate) for rate in (0.01, 0.2))
+    assert (few < many).all()
+    np.testing.assert_allclose(probabilities(calibration, features), probabilities(calibration, features, 0.05))
+
+
+def test_detections_have_both_probabilities_unless_raw(pair: Path) -> None:
+    (detection,) = electralab.detect(pair, ["Baramin calotel fenurdo barimin."])
+    (raw,) = electralab.detect(pair, ["Baramin calotel fenurdo barimin."], raw=True)
+    assert all(token.p_wrong is None for token in raw.tokens)
+    assert [token.p_replaced for token in raw.tokens] == [token.p_replaced for token in detection.tokens]
+    by_word = {detection.text[token.start : token.end]: token.p_wrong for token in detection.tokens}
+    assert all(p is not None and 0 <= p <= 1 for p in by_word.values())
+    # Tokens of one word have one probability; what holds no letter is no word.
+    assert detection.tokens[-1].p_wrong == 0.0
+    wrong = max(token.p_wrong or 0 for token in detection.tokens if 16 <= token.start < 23)
+    right = max(token.p_wrong or 0 for token in detection.tokens if token.start < 16)
+    assert wrong > right
+
+
+def test_proofreading_marks_words_by_the_calibrated_probability(pair: Path) -> None:
+    result = electralab.proofread({"a": "Baramin calotel fenurdo barimin."}, model=pair, threads=1)
+    assert isinstance(result, ProofreadResult)
+    (proof,) = result.proofs
+    named = proof.findings or proof.most_suspicious
+    assert "fenurdo" in [finding.word.text for finding in named]
+
+
+def test_damaged_calibration_is_named(pair: Path, tmp_path: Path) -> None:
+    copy = save_pair(tmp_path / "run", build_pair())
+    shutil.copytree(pair / "export" / "calibration", copy / "export" / "calibration")
+    path = copy / "export" / "calibration" / "calibration.json"
+    path.write_text(path.read_text().replace('"seed": 0', '"seed": 1'))
+    with pytest.raises(DamagedArtifact, match="calibrate the model again"):
+        Model(copy).detect("the cat")
+
+
+def test_too_little_text_is_refused(pair: Path, tmp_path: Path) -> None:
+    (tmp_path / "short.txt").write_text("the cat sat on the mat")
+    with pytest.raises(ElectraError, match="too few words"):
+        electralab.calibrate(pair, [tmp_path / "short.txt"], threads=1)
