@@ -11,6 +11,7 @@ goes into `plan_mode` as a device, and its answer beside what the ranks took and
 import argparse
 import json
 import os
+import re
 import resource
 import statistics
 import subprocess
@@ -118,7 +119,8 @@ def finish(process: "subprocess.Popen[str]") -> list[dict[str, Any]]:
     out, errors = process.communicate(timeout=PATIENCE)
     if process.returncode:
         sys.exit(f"a cell ended with status {process.returncode}: {errors[-2000:]}")
-    lines = [json.loads(line[line.index("{") :]) for line in out.splitlines() if "{" in line]
+    # Ranks print at the same moment, so that two answers may stand on one line.
+    lines = [json.loads(answer) for answer in re.findall(r"\{[^{}]*\}", out)]
     return sorted(lines, key=lambda line: line["rank"])
 
 

@@ -122,6 +122,9 @@ def test_a_run_is_the_same_in_every_mode_and_goes_on_in_any_other(tmp_path: Path
             assert state_of(tmp_path / f"{kind} {mode}", 6) == state_of(one, 6), mode
             assert read_log(tmp_path / f"{kind} {mode}") == read_log(one)
         assert_close(tmp_path / f"{kind} tensor", one, 1e-5)
+    # Under ddp every rank has whole networks and answers about its part of the held-out rows; else the first about all.
+    assert set((tmp_path / "evaluated by 0").read_text().splitlines()) == {"0 of 2", "0 of 1"}
+    assert set((tmp_path / "evaluated by 1").read_text().splitlines()) == {"1 of 2"}
     one = tmp_path / "modern one"
     assert state_of(tmp_path / "pieces then ddp", 6) == state_of(one, 6)
     for mode in ("ddp", "fsdp"):

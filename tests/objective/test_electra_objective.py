@@ -31,7 +31,7 @@ from electralab.objective.electra import AllTokensObjective, ElectraObjective, R
 from electralab.objective.masking import MaskedBatch
 from electralab.objective.metrics import RtdScores, loss_metrics
 from electralab.pretraining import task
-from electralab.pretraining.task import evaluate_heldout, measure_baselines
+from electralab.pretraining.task import describe_heldout, judge_heldout, measure_baselines
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch
 from electralab.tokens.shards import PreparedData
@@ -65,7 +65,7 @@ def test_scores_and_loss_are_of_the_masked_positions_only() -> None:
     batch = batch_of([count_row(3, 16), [*count_row(8, 9), *[PAD] * 7]])
     (question,) = objective.make_inputs(batch, 2, SHARE, Rng(3, 1))
     objective.networks.discriminator = cast(Discriminator, Oracle(batch.original_ids, question.positions))
-    scores = evaluate_heldout(objective, [question])
+    scores = describe_heldout(judge_heldout(objective, [question]))
     verdicts = RtdScores.concat(objective.evaluation_step(question).metrics.rtd)
     assert len(verdicts.logits) == len(question.positions) == 6  # round of a quarter of 14, and of 7
     replaced = int(verdicts.is_replaced.sum())
@@ -79,7 +79,7 @@ def test_scores_and_loss_are_of_the_masked_positions_only() -> None:
 def test_the_baseline_knows_the_share_of_replaced_tokens_among_the_masked(monkeypatch: pytest.MonkeyPatch) -> None:
     objective = make()
     questions = objective.make_inputs(counting_rows(8), 8, SHARE, Rng(3, 1))
-    scores = evaluate_heldout(objective, questions)
+    scores = describe_heldout(judge_heldout(objective, questions))
     assert scores["replaced_share"] > 0.5  # an untaught generator is wrong nearly everywhere it was asked
     monkeypatch.setattr(task, "measure_unigram", lambda _: np.log(np.full(VOCAB, 1 / VOCAB)))
     baselines = measure_baselines(cast(PreparedData, None), objective, questions, scores)

@@ -16,7 +16,7 @@ from electralab.objective.electra import ElectraObjective
 from electralab.objective.masking import MaskedBatch
 from electralab.objective.metrics import RtdScores
 from electralab.pretraining.balance import check_balance
-from electralab.pretraining.task import evaluate_heldout, measure_baselines
+from electralab.pretraining.task import describe_heldout, judge_heldout, measure_baselines
 from electralab.tokens.batches import Batch
 from electralab.tokens.shards import PreparedData, Rows
 
@@ -124,15 +124,15 @@ def masked_row(originals: list[int], hidden: list[int], kept: list[int]) -> Mask
 def test_accuracy_counts_only_tokens_that_were_really_hidden() -> None:
     """A generator that copies what it sees restores every kept token and no hidden one: it has learned nothing."""
     row = masked_row([5, 6, 7, 8, 9, 5], hidden=[1, 2], kept=[3, 4, 5])
-    assert evaluate_heldout(game(CopyingGenerator()), [row])["generator_accuracy"] == 0.0
+    assert describe_heldout(judge_heldout(game(CopyingGenerator()), [row]))["generator_accuracy"] == 0.0
     row = masked_row([7, 6, 7, 8, 9, 5], hidden=[1, 2], kept=[4])
-    assert evaluate_heldout(game(GuessingGenerator()), [row])["generator_accuracy"] == 0.5
+    assert describe_heldout(judge_heldout(game(GuessingGenerator()), [row]))["generator_accuracy"] == 0.5
 
 
 def test_losses_are_means_over_their_own_targets_whatever_the_batches() -> None:
     objective = game(GuessingGenerator(), logit=0.0)
     rows = [masked_row([7, 6, 7], hidden=[1], kept=[]), masked_row([5, 6, 7, 8, 9, 5], hidden=[1, 2], kept=[])]
-    scores = evaluate_heldout(objective, rows)
+    scores = describe_heldout(judge_heldout(objective, rows))
     # One of three targets is a 7, the other two cost 100 nats each.
     assert scores["generator_loss"] == pytest.approx(200 / 3)
     assert scores["discriminator_loss"] == pytest.approx(math.log(2))
@@ -150,7 +150,7 @@ def test_knowing_only_special_tokens_beats_no_baseline_while_the_loss_to_learn_f
     objective = game(GuessingGenerator())
     objective.networks.discriminator = cast(Any, KnowsSpecials())
     row = masked_row([7, 6, 7, 8], hidden=[1, 2], kept=[])  # the 6 becomes a 7
-    scores = evaluate_heldout(objective, [row])
+    scores = describe_heldout(judge_heldout(objective, [row]))
     assert scores["auc"] == 0.5
     assert scores["replaced_share"] == 0.25
     assert scores["discriminator_loss"] == pytest.approx(math.log(2))
@@ -165,7 +165,7 @@ def test_judging_leaves_the_model_as_it_was() -> None:
     rows = [masked_row([7, 6, 7], hidden=[1], kept=[])]
     for mode in (True, False):
         objective.networks.train(mode)
-        evaluate_heldout(objective, rows)
+        judge_heldout(objective, rows)
         assert objective.networks.training == mode
 
 

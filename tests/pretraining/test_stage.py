@@ -106,7 +106,7 @@ def test_each_of_two_stages_warms_up_and_decays(data: Path, tmp_path: Path) -> N
     assert rates == [0.5, 0.75, 0.5, 0.25] * 2
 
 
-@pytest.mark.parametrize("part", ["evaluate_heldout", "heldout_examples"])
+@pytest.mark.parametrize("part", ["judge_heldout", "heldout_examples"])
 def test_a_stop_inside_an_evaluation_loses_neither_step_nor_record(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:

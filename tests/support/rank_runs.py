@@ -2,7 +2,7 @@
 
 torchrun … rank_runs.py FOLDER, with the prepared data FOLDER/data and FOLDER/cases.json:
 [{"out": run, "from": another run or "", "parallel": mode, "words": settings}, …]; a case with "raises" has an error on
-the last rank in the middle of the run.
+the last rank in the middle of the run. Each rank notes which part of the held-out rows it was asked about.
 """
 
 import json
@@ -11,6 +11,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from little_pretraining import make_request
 from little_runs import forget_after
@@ -31,6 +32,14 @@ def fail(*_: object) -> Iterator[Tensor]:
 
 def main(folder: Path) -> None:
     is_first = os.environ["RANK"] == "0"
+    evaluate_part = PretrainTask.evaluate_part
+
+    def note_part(task: PretrainTask, first: int, stride: int) -> Any:
+        with (folder / f"evaluated by {os.environ['RANK']}").open("a") as file:
+            file.write(f"{first} of {stride}\n")
+        return evaluate_part(task, first, stride)
+
+    PretrainTask.evaluate_part = note_part  # type: ignore[method-assign, assignment]
     for case in json.loads((folder / "cases.json").read_text()):
         run = folder / case["out"]
         if is_first and case["from"]:

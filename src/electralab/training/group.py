@@ -80,11 +80,12 @@ class RankGroup:
             dist.broadcast_object_list(box, src=0, group=self._commands)
         return box[0]
 
-    def gather(self, value: Any) -> list[Any]:
-        """Everybody's value, on the first rank."""
+    def gather(self, value: Any, *, is_patient: bool = False) -> list[Any]:
+        """Everybody's value, on the first rank. Patient: one may come minutes after another."""
         values: list[Any] = [None] * self.size
         with self.connected():
-            dist.gather_object(value, values if self.rank == 0 else None, dst=0)
+            group = self._commands if is_patient else None
+            dist.gather_object(value, values if self.rank == 0 else None, dst=0, group=group)
         return values
 
     def exchange(self, ours: Tensor | None, theirs: Tensor | None, partner: int) -> None:

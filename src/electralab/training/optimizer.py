@@ -181,6 +181,8 @@ class Optimizer:
         self._fill_state()
         self._averages = {} if config.average_decay == 0 else self._copy_weights()
         self._averaged_steps = torch.zeros(())
+        self.is_averaged = False
+        """Whether the parameters have their running averages now."""
         self.owned = frozenset(self.names)
         """The names that are updated here: all of them, where a run has one worker."""
 
@@ -257,10 +259,12 @@ class Optimizer:
             return
         own = self._copy_weights()
         self._assign(self._averages)
+        self.is_averaged = True
         try:
             yield
         finally:
             self._assign(own)
+            self.is_averaged = False
 
     @torch.no_grad()
     def _assign(self, weights: Mapping[str, Tensor]) -> None:

@@ -2,15 +2,17 @@
 
 TrainingState, TrainingTask, slices -> RankStep on the first rank; `follow` on the others
 
-The first rank is the run: it counts, logs, evaluates and saves. The others build the same networks, get the weights
-once, and compute their slices of every step. Each rank has a block of slices, whose gradients it adds as the tree of
-`workers.py` does; then ranks exchange their sums in pairs, which are the higher nodes of the same tree. x + y is y + x
-to the last bit, so that every rank ends with the sum that one process would have, and updates its own copy by it.
+The first rank is the run: it counts, logs and saves. The others build the same networks, get the weights once, and
+compute their slices of every step and their part of the held-out rows. Each rank has a block of slices, whose gradients
+it adds as the tree of `workers.py` does; then ranks exchange their sums in pairs, which are the higher nodes of the
+same tree. x + y is y + x to the last bit, so that every rank ends with the sum that one process would have, and updates
+its own copy by it.
 """
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -29,6 +31,12 @@ if TYPE_CHECKING:  # whose parts of torch take a second to import
     from electralab.training.sharded import ShardableTask, ShardedPart
 
 R = TypeVar("R")
+
+
+class EvaluatedTask(SlicedTask, Protocol):
+    """A task of whose evaluation every rank can do a part."""
+
+    def evaluate_part(self, first: int, stride: int) -> dict[int, Any]: ...
 
 
 def check_ranks(num_slices: int) -> None:
@@ -86,6 +94,17 @@ class RankStep(TrainStep):
         self._group.command("update", lr_factor, shrink)
         with self._group.connected():
             self._part.update(lr_factor, shrink)
+
+    def evaluate(self) -> dict[int, Any]:
+        """Every rank's part of an evaluation, with the weights that the first has now; all must have whole networks."""
+        assert isinstance(self._part, _RankPart), "a rank that has a part of the networks cannot evaluate by itself"
+        self._group.command("evaluate", self._part.state.optimizer.is_averaged)
+        own: dict[int, Any] = {}
+        try:
+            own = self._part.evaluate()
+        finally:  # stopped inside it, too: the others wait here before they hear the next command
+            parts = self._group.gather(own, is_patient=True)
+        return {number: answer for part in parts for number, answer in part.items()}
 
     def collect(self) -> None:
         has_moments = self.write_moments is None
@@ -145,6 +164,11 @@ def follow(stop: StopSignal, device: torch.device) -> Any:
                         part.norms(scale)
                     case "update", lr_factor, shrink:
                         part.update(lr_factor, shrink)
+                    case "evaluate", is_averaged:
+                        assert isinstance(part, _RankPart)
+                        with part.state.optimizer.averaged() if is_averaged else nullcontext():
+                            evaluated = part.evaluate()
+                        group.gather(evaluated, is_patient=True)
                     case "collect", has_moments:
                         part.collect(has_moments)
                     case "write", folder:
@@ -228,6 +252,9 @@ class _RankPart(WorkerPart):
     def update(self, lr_factor: float, shrink: float) -> None:
         super().update(lr_factor, shrink)
         self.state.optimizer.count_step()
+
+    def evaluate(self) -> dict[int, Any]:
+        return cast("EvaluatedTask", self.task).evaluate_part(self._group.rank, self._group.size)
 
     def collect(self, has_moments: bool) -> None:
         """Every rank has all."""
