@@ -1,5 +1,6 @@
 """Before the first request: names of models, keys, addresses, runtimes; each mistake is one sentence."""
 
+import asyncio
 import socket
 from pathlib import Path
 
@@ -74,6 +75,25 @@ def test_a_port_that_is_taken_is_named_and_0_finds_a_free_one() -> None:
     if socket.has_ipv6:
         with listen(ServeConfig(host="::1", port=0)) as sixth:
             assert describe_address(sixth).startswith("http://[::1]:")
+
+
+def test_an_answer_does_not_wait_for_acknowledgements() -> None:
+    async def accept(listener: socket.socket) -> int:
+        accepted: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            accepted.set_result(writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        async with await asyncio.start_server(answer, sock=listener):
+            _, writer = await asyncio.open_connection(*listener.getsockname()[:2])
+            try:
+                return await accepted
+            finally:
+                writer.close()
+
+    with listen(ServeConfig(port=0)) as listener:
+        assert asyncio.run(accept(listener)), "Nagle's algorithm is on"
 
 
 def test_the_end_takes_at_most_five_seconds_by_default() -> None:
