@@ -176,8 +176,8 @@ def listen(config: ServeConfig) -> Iterator["Listener"]:
     from electralab.serving.guard import Listener
 
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-    # The protocol is named, or asyncio does not know that a connection is of TCP and leaves Nagle's algorithm on: the body
-    # of an answer then waits for the client's acknowledgement of its headers, 40 ms on Linux.
+    # The protocol is named, or asyncio does not see that a connection is of TCP and leaves Nagle's algorithm on: the
+    # body of an answer then waits for the client's acknowledgement of its headers, 40 ms on Linux.
     with Listener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         # A server that is started again at once must not wait until the system has forgotten the old connections.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
