@@ -33,7 +33,7 @@ def test_every_preset_is_valid_and_builds_both_encoders(name: str) -> None:
     config = resolve_pretrain([read_settings(name)])
     generator, discriminator = derive_encoders(config.model, config.generator, vocab_size=100, sequence_length=128)
     assert generator.hidden_size <= discriminator.hidden_size
-    assert config.size in name
+    assert config.size in name or name == "hour"  # whose own sizes lie above those of tiny
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -43,7 +43,7 @@ def test_every_preset_opens_with_its_command(name: str) -> None:
 
 
 def test_the_contract_names_its_presets() -> None:
-    assert {"tiny", "small", "base", "large", "paper-small"} <= set(PRESETS)
+    assert {"tiny", "hour", "small", "base", "large", "paper-small"} <= set(PRESETS)
 
 
 def test_paper_small_follows_the_released_details() -> None:
@@ -103,7 +103,7 @@ def test_a_misspelt_preset_is_guessed() -> None:
     with pytest.raises(UsageError) as caught:
         read_settings("paper-smal")
     assert str(caught.value) == "--config: no preset or file named 'paper-smal'; did you mean 'paper-small'?"
-    with pytest.raises(UsageError, match="presets are base, large, paper-base, "):
+    with pytest.raises(UsageError, match="presets are base, hour, large, paper-base, "):
         read_settings("qqqq")
 
 

@@ -31,7 +31,11 @@ FOLDER = Path(__file__).parents[1] / "golden"
 OBJECTIVE_LOSSES, FINDINGS = (FOLDER / f"{name}.txt" for name in ("objectives", "findings"))
 # By the words of the run: steps that are not cut, and as the preset cuts them.
 WHOLE: Words = ("--batch.slices", 1)
-LOSSES: dict[Path, Words] = {FOLDER / "tiny-losses.txt": WHOLE, FOLDER / "sliced-losses.txt": ()}
+LOSSES: dict[Path, Words] = {
+    FOLDER / "tiny-losses.txt": WHOLE,
+    FOLDER / "sliced-losses.txt": (),
+    FOLDER / "hour-losses.txt": ("--config", "hour", "--generator.num-heads", 1),
+}
 
 Lines = Mapping[str, Sequence[str]]
 

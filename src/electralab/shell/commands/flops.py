@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SUMMARY = "count parameters, FLOPs, memory and time of a pre-training run before it starts"
 EXAMPLE = "electra flops --config paper-small --vocab-size 30522 --objective mlm --steps 1450000"
 SETTINGS = "electralab.pretraining.settings:PretrainConfig"
-CONFIG_HELP = "a preset (tiny, small, base, large, paper-small, …) or a TOML file"
+CONFIG_HELP = "a preset (tiny, hour, small, base, large, paper-small, …) or a TOML file"
 
 
 def add_flags(parser: Parser) -> None:

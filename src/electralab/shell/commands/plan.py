@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SUMMARY = "plan a pre-training run on many devices: memory by mode, time, cost, communication"
 EXAMPLE = "electra plan --config base --data-tokens 30e9 --devices 8 --device h100 --runtime.precision bf16"
 SETTINGS = "electralab.pretraining.settings:PretrainConfig"
-CONFIG_HELP = "a preset (tiny, small, base, large, paper-small, …) or a TOML file"
+CONFIG_HELP = "a preset (tiny, hour, small, base, large, paper-small, …) or a TOML file"
 
 
 def add_flags(parser: Parser) -> None:
