@@ -18,7 +18,8 @@ from pydantic_core import ErrorDetails
 
 from electralab.errors import InputError, UsageError, suggest
 
-SettingsTree = dict[str, Any]
+SettingsTree = dict[str, object]
+"""Sections and values by name, to be changed."""
 GivenSettings = Mapping[str, object]
 """What a caller gives: sections and values by name, whatever they are; `resolve` says what is wrong with them."""
 
@@ -45,7 +46,7 @@ class Alias:
 @dataclass(frozen=True, slots=True)
 class ConfigLayer:
     source: str
-    values: SettingsTree
+    values: GivenSettings
 
 
 def read_toml(path: Path) -> ConfigLayer:
@@ -67,7 +68,7 @@ def list_bundled(folder: str) -> list[str]:
     return sorted(entry.name.removesuffix(".toml") for entry in entries if entry.name.endswith(".toml"))
 
 
-def find_bundled(folder: str, name: str, where: str) -> SettingsTree | None:
+def find_bundled(folder: str, name: str, where: str) -> GivenSettings | None:
     """What a file that comes with the package says; None where the name can only be that of a user's own."""
     known = list_bundled(folder)
     if name in known:
@@ -84,8 +85,8 @@ def to_toml(settings: Settings) -> str:
 
 
 def differences(
-    stored: Mapping[str, Any], asked: Mapping[str, Any], prefix: str = ""
-) -> Iterator[tuple[str, Any, Any]]:
+    stored: Mapping[str, object], asked: Mapping[str, object], prefix: str = ""
+) -> Iterator[tuple[str, object, object]]:
     """Where two trees of settings differ: dotted name, stored value, asked value."""
     for key in sorted(stored.keys() | asked.keys()):
         was, now = stored.get(key), asked.get(key)
@@ -114,9 +115,10 @@ def parse_overrides(words: Sequence[str]) -> ConfigLayer:
         branch = values
         *sections, name = flag.replace("-", "_").split(".")
         for section in sections:
-            branch = branch.setdefault(section, {})
-            if not isinstance(branch, dict):
+            inner = branch.setdefault(section, {})
+            if not isinstance(inner, dict):
                 raise UsageError(f"--{flag}: {section!r} is given both as a value and as a section; keep one")
+            branch = inner
         if isinstance(branch.get(name), dict):
             raise UsageError(f"--{flag}: {name!r} is given both as a value and as a section; keep one")
         branch[name] = text
@@ -149,7 +151,7 @@ L = TypeVar("L", bound=ConfigLayer)
 def canonical_names(kind: type[Settings], layer: L) -> L:
     """The layer with each setting under its own name where it was given by an alias; by both is one too many."""
 
-    def rename(kind: type[Settings], values: SettingsTree, sections: tuple[str, ...]) -> SettingsTree:
+    def rename(kind: type[Settings], values: GivenSettings, sections: tuple[str, ...]) -> SettingsTree:
         names = _aliases(kind)
         renamed: SettingsTree = {}
         for key, value in values.items():
@@ -157,8 +159,9 @@ def canonical_names(kind: type[Settings], layer: L) -> L:
             if name != key and name in values:
                 where = ": ".join([layer.source, *([".".join(sections)] if sections else [])])
                 raise UsageError(f"{where}: {key!r} and {name!r} are two names of one setting; keep one of them")
-            section = _settings_of(kind, name) if isinstance(value, dict) else None
-            renamed[name] = value if section is None else rename(section, value, (*sections, name))
+            renamed[name] = value
+            if isinstance(value, dict) and (section := _settings_of(kind, name)):
+                renamed[name] = rename(section, value, (*sections, name))
         return renamed
 
     return replace(layer, values=rename(kind, layer.values, ()))
@@ -170,14 +173,16 @@ def _aliases(kind: type[Settings]) -> dict[str, str]:
     return {mark.name: name for name, marks in metadata.items() for mark in marks if isinstance(mark, Alias)}
 
 
-def _merge(into: SettingsTree, values: SettingsTree) -> None:
+def _merge(into: SettingsTree, values: GivenSettings) -> None:
     for key, value in values.items():
         if not isinstance(value, dict):
             into[key] = value
-            continue
-        if not isinstance(into.get(key), dict):
-            into[key] = {}  # a tree of our own: what is merged into it later must not change the layer's
-        _merge(into[key], value)
+        else:
+            before = into.get(key)
+            # A tree of our own: what is merged into it later must not change the layer's.
+            branch: SettingsTree = before if isinstance(before, dict) else {}
+            _merge(branch, value)
+            into[key] = branch
 
 
 def _explain(kind: type[Settings], error: ErrorDetails, layers: Sequence[ConfigLayer]) -> str:

@@ -7,7 +7,7 @@ A stage yields events and knows nothing of terminals. Whoever runs it draws them
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
 R = TypeVar("R")
 
@@ -25,7 +25,7 @@ class Progress:
     """What stands beside the bar: counts, losses, speed. Empty: what stood there in this phase, or the phase."""
     line: str = ""
     """The line to print where nothing is drawn live, as in a pipe; empty: none."""
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, object] = field(default_factory=dict)
     """The figures of this moment, for programs: of a training step its log record."""
 
 

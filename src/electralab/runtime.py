@@ -10,16 +10,14 @@ import shutil
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from pydantic import JsonValue
-
-from electralab.config import Settings
+from electralab.config import GivenSettings, Settings
 from electralab.errors import UsageError
 from electralab.records.run import Environment
 
@@ -46,7 +44,7 @@ class RuntimeConfig(Settings):
     where a short probe finds it faster on this machine, else fp32; a run keeps what was found."""
     compile: bool = False
 
-    def settle(self, begun: Mapping[str, JsonValue] | None, shape: tuple[int, int, int]) -> "RuntimeConfig":
+    def settle(self, begun: GivenSettings | None, shape: tuple[int, int, int]) -> "RuntimeConfig":
         """With a precision in place of auto: that of the settings that a run was begun with, else what a probe finds
         at matrices of this shape (rows, inputs, outputs)."""
         if self.precision != "auto":

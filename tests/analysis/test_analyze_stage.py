@@ -28,7 +28,7 @@ def read(folder: Path) -> dict[str, Any]:
 
 def list_reused(events: list[Any]) -> list[bool]:
     """Of each part, in order, whether it was kept from before."""
-    return [event.values["is_reused"] for event in events if isinstance(event, Progress) and event.values]
+    return [event.values["is_reused"] is True for event in events if isinstance(event, Progress) and event.values]
 
 
 def names_of(results: dict[str, Any], model: str) -> set[str]:

@@ -579,7 +579,7 @@ def test_what_was_read_from_where_is_told_before_anything_is_tuned(origin: Path,
     (tmp_path / "train.csv").write_text("\n".join([*rows, f"{long},yes", "the mat,"]) + "\n")
     (tmp_path / "dev.csv").write_text("\n".join(rows[:3]) + "\n")
     (tmp_path / "test.csv").write_text("review\nthe cat\n")
-    columns = {"data": {"text": "review", "label": "[stars]"}}
+    columns: SettingsTree = {"data": {"text": "review", "label": "[stars]"}}
     events = follow(make_request(origin, "classify", tmp_path, tmp_path / "run", FEW, columns))
     told = notes(events)
     place = next(place for place, text in enumerate(told) if text.startswith("train: "))

@@ -9,7 +9,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from electralab.config import ConfigLayer, SettingsTree
+from electralab.config import ConfigLayer
 from electralab.errors import UsageError
 from electralab.objective.losses import add_counts
 from electralab.objective.objective import StepInfo
@@ -25,7 +25,7 @@ PAIR = {"sharing": "embeddings"}
 
 
 def configure(**changes: Any) -> PretrainConfig:
-    small: SettingsTree = {
+    small: dict[str, Any] = {
         "steps": 50,
         "model": {"num_layers": 2, "hidden_size": 32, "embedding_size": 32, "num_heads": 2, "feedforward_size": 48},
         "batch": {"size": ROWS},

@@ -11,7 +11,7 @@ Rows = tuple[Tensor, Tensor, Tensor]
 
 
 def make_pair(size: str, vocab_size: int = 100, sequence_length: int = 64, **model: object) -> Electra:
-    layers: SettingsTree = SIZES[size]
+    layers = SIZES[size]
     return build_electra(
         ModelConfig(**(layers["model"] | model)),
         GeneratorConfig(**layers["generator"]),
@@ -24,7 +24,7 @@ def make_pair(size: str, vocab_size: int = 100, sequence_length: int = 64, **mod
 def tiny_config(backbone: str, **more: object) -> EncoderConfig:
     """One layer of two heads with four coordinates each."""
     eights = ("embedding_size", "hidden_size", "feedforward_size", "vocab_size", "sequence_length")
-    sizes: SettingsTree = dict.fromkeys(eights, 8) | {"num_layers": 1, "num_heads": 2}
+    sizes: SettingsTree = {**dict.fromkeys(eights, 8), "num_layers": 1, "num_heads": 2}
     rates = {"dropout": 0.0, "attention_dropout": 0.0, "norm_eps": 1e-5}
     return EncoderConfig(**(sizes | rates | {"backbone": backbone} | more))
 

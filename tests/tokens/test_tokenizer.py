@@ -20,7 +20,7 @@ from transformers import AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from electralab.errors import InputError
-from electralab.tokens.tokenizer import PIECE_CHARS, Tokenizer, TokenizerConfig, TokenizerKind, _max_growth, cut_text
+from electralab.tokens.tokenizer import PIECE_CHARS, PipelineStep, Tokenizer, TokenizerConfig, TokenizerKind, cut_text
 from electralab.tokens.tokenizer_training import train_symbol_vocab
 
 KINDS: tuple[TokenizerKind, ...] = ("wordpiece", "bpe", "unigram")
@@ -289,7 +289,7 @@ def test_what_adds_too_much_at_once_is_refused_when_loaded(
 def test_a_precompiled_table_is_judged_by_its_longest_replacement() -> None:
     def growth(replacement: bytes) -> float:
         table = base64.b64encode((4).to_bytes(4, "little") + bytes(4) + replacement + b"\0x\0").decode()
-        return _max_growth([{"type": "Precompiled", "precompiled_charsmap": table}])
+        return PipelineStep(type="Precompiled", precompiled_charsmap=table).max_growth()
 
     assert growth(b"a" * 500) == 500
     assert growth(b"abc") == 3

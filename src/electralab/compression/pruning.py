@@ -18,8 +18,9 @@ from torch import Tensor
 
 from electralab.compression.settings import ImportanceConfig, RecoveryConfig
 from electralab.compression.task import CompressionTask, Network, evenly_spaced
+from electralab.config import resolve
 from electralab.events import Progress, Update
-from electralab.finetuning.settings import default_settings
+from electralab.finetuning.settings import FinetuneConfig, default_settings
 from electralab.model.electra import parameter_depths
 from electralab.model.encoder import EncoderLayer
 from electralab.model.flops import encoder_flops
@@ -157,10 +158,10 @@ def recover(
     run_dir: Path, task: CompressionTask, student: Network, config: RecoveryConfig, seed: int, stop: StopSignal
 ) -> Iterator[Update]:
     """Train the student in place; stopped, the same call goes on where it was. Checkpoints go when it is done."""
-    usual = default_settings(find_task("classify"), student.config).values["optimizer"]
+    usual = resolve(FinetuneConfig, [default_settings(find_task("classify"), student.config)]).optimizer
     # All layers have lost something, so that none is held back by a decay of the learning rate.
     optimizer = OptimizerConfig(
-        learning_rate=config.learning_rate or usual["learning_rate"], weight_decay=0.0, beta2=0.999
+        learning_rate=config.learning_rate or usual.learning_rate, weight_decay=0.0, beta2=0.999
     )
     groups = group_parameters(student.named_parameters(), parameter_depths(student), frozenset(), optimizer)
     state = TrainingState(student, Optimizer(groups, optimizer), LossScale(), TrainingProgress(), None)

@@ -5,15 +5,15 @@
 They are written down before the first step; going on with a run as anything else is refused.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import Field, JsonValue, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from electralab.artifacts import read_json
-from electralab.config import Alias, ConfigLayer, Settings, SettingsTree, resolve
+from electralab.config import Alias, ConfigLayer, GivenSettings, Settings, SettingsTree, resolve
 from electralab.errors import DamagedArtifact, IdentityMismatch, UsageError
 from electralab.model.settings import EncoderConfig, Probability
 from electralab.model.task_model import HeadStyle
@@ -130,7 +130,7 @@ def default_settings(task: Task, encoder: EncoderConfig, layers: Sequence[Config
         size = _SMALL_ENCODER
     from_scratch = any(layer.values.get("from_scratch") is True for layer in layers)
     is_length_given = any(layer.values.get(name) for layer in layers for name in ("epochs", "steps"))
-    batch: dict[str, JsonValue] = {}
+    batch: SettingsTree = {}
     for layer in layers:
         given = layer.values.get("batch")
         batch |= given if isinstance(given, dict) else {}
@@ -155,7 +155,7 @@ def default_settings(task: Task, encoder: EncoderConfig, layers: Sequence[Config
 
 
 def resolve_finetune(
-    task: Task, encoder: EncoderConfig, layers: Sequence[ConfigLayer], begun: Mapping[str, JsonValue] | None = None
+    task: Task, encoder: EncoderConfig, layers: Sequence[ConfigLayer], begun: GivenSettings | None = None
 ) -> FinetuneConfig:
     """Later layers win; a text longer than the encoder's rows is cut to them.
 

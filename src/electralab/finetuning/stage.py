@@ -90,10 +90,9 @@ class FinetuneRequest:
 
 def finetune(request: FinetuneRequest, stop: StopSignal) -> Iterator[Event[TunedResults]]:
     """Tune every seed to its end. The same request again goes on where the last one stopped; more seeds are added."""
-    asked = [
-        layer.values["runtime"]["device"] for layer in request.layers if "device" in layer.values.get("runtime", {})
-    ]
-    device = runtime.choose_device([RuntimeConfig().device, *asked][-1])
+    sections = [layer.values.get("runtime") for layer in request.layers]
+    asked = [section["device"] for section in sections if isinstance(section, dict) and "device" in section]
+    device = runtime.choose_device(str([RuntimeConfig().device, *asked][-1]))
     yield from share_run(with_page(request.run_dir, tune_seeds(request, stop)), stop, device)
 
 

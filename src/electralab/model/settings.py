@@ -161,10 +161,12 @@ class EncoderConfig(Settings):
         return tuple(map(self.shape_of, range(self.num_layers)))
 
 
-def _size(backbone: Backbone, sizes: tuple[int, int, int, int, int], width_share: float, **more: float) -> SettingsTree:
+def _size(
+    backbone: Backbone, sizes: tuple[int, int, int, int, int], share: float, **more: float
+) -> dict[str, SettingsTree]:
     names = ("embedding_size", "hidden_size", "num_layers", "num_heads", "feedforward_size")
-    model = {"backbone": backbone, **dict(zip(names, sizes, strict=True)), **more}
-    return {"model": model, "generator": {"width_share": width_share}}
+    model: SettingsTree = {"backbone": backbone, **dict(zip(names, sizes, strict=True)), **more}
+    return {"model": model, "generator": {"width_share": share}}
 
 
 # Sizes by name, as layers of settings: embeddings, states, layers, heads, feed-forward, and the generator's share of

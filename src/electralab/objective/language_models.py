@@ -11,7 +11,6 @@ from typing import Any, Literal
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from electralab.model.electra import Generator, TwoStream
@@ -156,7 +155,6 @@ def permute_targets(
 # -------------------------------------------------------------------------------------------------------- two segments
 
 PairTask = Literal["next-sentence", "sentence-order"]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from pydantic import Field, ValidationError, model_validator
 from electralab.config import (
     Alias,
     ConfigLayer,
+    GivenSettings,
     Settings,
     SettingsTree,
     canonical_names,
@@ -38,6 +39,7 @@ from electralab.objective.settings import (
     objective_defaults,
     unused_settings,
 )
+from electralab.records.record import JsonTree
 from electralab.records.run import RunFingerprint
 from electralab.runtime import RuntimeConfig
 from electralab.training.optimizer import OptimizerConfig
@@ -161,7 +163,7 @@ class PretrainConfig(ObjectiveConfig):
         return self
 
 
-def parse_stored(stored: SettingsTree) -> PretrainConfig | None:
+def parse_stored(stored: GivenSettings) -> PretrainConfig | None:
     """Settings that a run stored, with the defaults of those that came later; None where they are no longer valid."""
     try:
         return PretrainConfig.model_validate(stored)
@@ -169,7 +171,7 @@ def parse_stored(stored: SettingsTree) -> PretrainConfig | None:
         return None
 
 
-def complete_settings(stored: SettingsTree) -> SettingsTree:
+def complete_settings(stored: JsonTree) -> JsonTree:
     """Stored settings with the defaults of those that came later; as they are where they are no longer valid."""
     config = parse_stored(stored)
     return stored if config is None else config.model_dump(mode="json", exclude={"steps"})
@@ -329,7 +331,7 @@ def _find_published(layers: Sequence[ConfigLayer]) -> str:
     return name if name in PUBLISHED else ""
 
 
-def _dotted_names(values: SettingsTree, prefix: str = "") -> Iterator[str]:
+def _dotted_names(values: GivenSettings, prefix: str = "") -> Iterator[str]:
     for key, value in values.items():
         if isinstance(value, dict):
             yield from _dotted_names(value, f"{prefix}{key}.")

@@ -168,7 +168,8 @@ def _train(request: PretrainRequest, stop: StopSignal) -> Iterator[Event[records
                 yield Progress(TRAINING, state.progress.step, total_steps, line=f"saved {folder}")
                 continue
             if isinstance(event, Progress):
-                task.warned.update(map(drop_numbers, event.values.get("warnings", [])))
+                told = event.values.get("warnings")
+                task.warned.update(map(drop_numbers, told if isinstance(told, list) else ()))
                 if any(name.startswith("heldout_") for name in event.values):
                     run.write_examples(task.examples)
             yield event

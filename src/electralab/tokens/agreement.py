@@ -5,7 +5,6 @@ Tokenizer, Tokenizer -> half a sentence about the difference; row of each token 
 Their files may differ while these agree: Hugging Face writes the pipeline of a released vocab.txt in other words.
 """
 
-import itertools
 import json
 from dataclasses import asdict
 
@@ -82,10 +81,12 @@ def _read_ids(tokenizer: Tokenizer) -> dict[str, int]:
 def _read_rules(tokenizer: Tokenizer) -> dict[str, object]:
     """How text becomes tokens, in one form for what can be written in several."""
     pipeline = json.loads(tokenizer.to_json())
-    steps = {name: list_steps(pipeline.get(name)) for name in ("normalizer", "pre_tokenizer")}
-    for step in itertools.chain(*steps.values()):
-        if step["type"] == "BertNormalizer" and step["strip_accents"] is None:
-            step["strip_accents"] = step["lowercase"]  # as BERT does where nothing is said
+    steps: dict[str, list[dict[str, object]]] = {"normalizer": [], "pre_tokenizer": []}
+    for name, written in steps.items():
+        for step in list_steps(pipeline.get(name)):
+            is_open = step.type == "BertNormalizer" and step.strip_accents is None
+            # As BERT does where nothing is said.
+            written.append(step.to_json() | ({"strip_accents": step.lowercase} if is_open else {}))
     model = pipeline["model"]
     if isinstance(model.get("vocab"), dict):  # ids alone; as a list, that of Unigram, it holds scores too
         del model["vocab"]

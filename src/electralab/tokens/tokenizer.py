@@ -26,7 +26,7 @@ from unicodedata import category
 import numpy as np
 import tokenizers
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
 
 from electralab.artifacts import read_json, write_file, write_json
@@ -107,40 +107,70 @@ class Encoded:
     offsets: list[tuple[int, int]]
 
 
-Step = dict[str, Any]
-"""A step of a pipeline as tokenizer.json writes it."""
+class Pattern(BaseModel):
+    """What a step looks for: this text, or an expression, which is not read here."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    text: str = Field(default="", alias="String")
 
 
-def list_steps(part: Any) -> list[Step]:
+class PipelineStep(BaseModel):
+    """A step of a pipeline as tokenizer.json writes it. Each kind of step has some of these, and others."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    type: str
+    content: str = ""
+    pattern: Pattern = Pattern()
+    prepend: str = ""
+    precompiled_charsmap: str = ""
+    lowercase: bool | None = None
+    strip_accents: bool | None = None
+    handle_chinese_chars: bool | None = None
+    normalizers: "tuple[PipelineStep, ...]" = ()
+    pretokenizers: "tuple[PipelineStep, ...]" = ()
+    decoders: "tuple[PipelineStep, ...]" = ()
+
+    def flatten(self) -> "list[PipelineStep]":
+        """Itself, or in their order the steps that it is a sequence of."""
+        if self.type != "Sequence":
+            return [self]
+        parts = (*self.normalizers, *self.pretokenizers, *self.decoders)
+        return [step for part in parts for step in part.flatten()]
+
+    def max_growth(self) -> float:
+        """How many times as many bytes it makes of a text at most."""
+        match self.type:
+            case "Replace":
+                content, pattern = len(self.content.encode()), len(self.pattern.text.encode())
+                # An expression, or nothing at all, may be found between any two characters.
+                return max(1.0, content / pattern) if pattern else 1.0 + content
+            case "Prepend":
+                return 1.0 + len(self.prepend.encode())
+            case "Precompiled":
+                # SentencePiece's table: the size of a trie, the trie, and replacements with a zero byte after each.
+                try:
+                    data = base64.b64decode(self.precompiled_charsmap)
+                    return max(1.0, *map(len, data[4 + int.from_bytes(data[:4], "little") :].split(b"\0")))
+                except binascii.Error:
+                    return max(1.0, len(self.precompiled_charsmap))
+        return _FORMS.get(self.type, 1)
+
+    def to_json(self) -> dict[str, object]:
+        return self.model_dump(mode="json", exclude_unset=True, by_alias=True)
+
+
+def list_steps(part: Any) -> list[PipelineStep]:
     """The steps of a normaliser, pre-tokenizer or decoder, or of what tokenizer.json says of it, in their order."""
     if part is None:
         return []
-    step: Step = part if isinstance(part, dict) else json.loads(part.__getstate__())
-    if step["type"] != "Sequence":
-        return [step]
-    parts: list[Step] = next((step[name] for name in ("normalizers", "pretokenizers", "decoders") if name in step), [])
-    return [inner for part in parts for inner in list_steps(part)]
+    return PipelineStep.model_validate(part if isinstance(part, dict) else json.loads(part.__getstate__())).flatten()
 
 
-def _max_growth(steps: Iterable[Step]) -> float:
-    """How many times as many bytes the steps together make of a text at most."""
+def _max_growth(steps: Iterable[PipelineStep]) -> float:
     product = 1.0
     for step in steps:
-        growth: float = _FORMS.get(step["type"], 1)
-        if step["type"] == "Replace":
-            content, pattern = len(step["content"].encode()), len(step["pattern"].get("String", "").encode())
-            # An expression, or nothing at all, may be found between any two characters.
-            growth = max(1.0, content / pattern) if pattern else 1.0 + content
-        elif step["type"] == "Prepend":
-            growth = 1.0 + len(step["prepend"].encode())
-        elif step["type"] == "Precompiled":
-            # SentencePiece's table: the size of a trie, the trie, and replacements with a zero byte after each.
-            try:
-                data = base64.b64decode(step["precompiled_charsmap"])
-                growth = max(1.0, *map(len, data[4 + int.from_bytes(data[:4], "little") :].split(b"\0")))
-            except binascii.Error:
-                growth = max(1.0, len(step["precompiled_charsmap"]))
-        product = min(product * growth, 1e300)  # many steps of a hostile file must not end in infinity times zero
+        # Many steps of a hostile file must not end in infinity times zero.
+        product = min(product * step.max_growth(), 1e300)
     return product
 
 
@@ -163,7 +193,8 @@ class Tokenizer:
         if _max_growth(steps) > _MAX_GROWTH:
             # A step by itself is the normaliser of a tokenizer that does nothing else.
             template = json.loads(tokenizers.Tokenizer(models.WordLevel({}, unk_token="")).to_str())
-            alone = [tokenizers.Tokenizer.from_str(json.dumps({**template, "normalizer": step})) for step in steps]
+            files = [json.dumps({**template, "normalizer": step.to_json()}) for step in steps]
+            alone = map(tokenizers.Tokenizer.from_str, files)
             self._watched_steps = [tokenizer.normalizer for tokenizer in alone]
 
         # [CLS] A [SEP] B [SEP] with segments 0 and 1, no padding or truncation of its own.
@@ -310,12 +341,12 @@ class Tokenizer:
         # Those classes rebuild BERT's normaliser from these arguments. Theirs has no NFC after it: text that is not
         # composed, and Hangul whose accents are stripped, get other ids.
         bert_options: dict[str, bool | None] = {}
-        bert = next((step for step in list_steps(self._backend.normalizer) if step["type"] == "BertNormalizer"), None)
+        bert = next((step for step in list_steps(self._backend.normalizer) if step.type == "BertNormalizer"), None)
         if with_bert_options and bert is not None and isinstance(self._backend.model, models.WordPiece):
             bert_options = {
-                "do_lower_case": bert["lowercase"],
-                "strip_accents": bert["strip_accents"],
-                "tokenize_chinese_chars": bert["handle_chinese_chars"],
+                "do_lower_case": bert.lowercase,
+                "strip_accents": bert.strip_accents,
+                "tokenize_chinese_chars": bert.handle_chinese_chars,
             }
         config = {
             "tokenizer_class": "PreTrainedTokenizerFast",
@@ -377,9 +408,9 @@ def _read_pipeline(file: Path) -> tokenizers.Tokenizer:
         raise InputError(f"{file}: not a tokenizer.json ({error}); give one written by 'tokenizers'") from None
     # Of a normaliser each step is watched, of a decoder none.
     for step in list_steps(backend.normalizer):
-        if _max_growth([step]) > _MAX_GROWTH:
+        if step.max_growth() > _MAX_GROWTH:
             raise InputError(
-                f"{file}: a step of its normaliser ({step['type']}) may make more than {_MAX_GROWTH} times as much of "
+                f"{file}: a step of its normaliser ({step.type}) may make more than {_MAX_GROWTH} times as much of "
                 "a text; give another tokenizer"
             )
     if _max_growth(list_steps(backend.decoder)) > _MAX_GROWTH:

@@ -5,7 +5,6 @@ stored, requested -> nothing | IdentityMismatch
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from electralab.config import differences
 from electralab.errors import IdentityMismatch, UsageError
@@ -14,7 +13,7 @@ from electralab.records.run import RunFingerprint
 ANOTHER = "choose another --out for a new run"
 
 
-def check_same_settings(run_dir: Path, stored: Mapping[str, Any], requested: Mapping[str, Any]) -> None:
+def check_same_settings(run_dir: Path, stored: Mapping[str, object], requested: Mapping[str, object]) -> None:
     for name, was, now in differences(stored, requested):
         raise IdentityMismatch(f"{run_dir}: {name} was {was!r}, now {now!r}; give the same settings or {ANOTHER}")
 

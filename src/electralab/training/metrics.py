@@ -14,8 +14,6 @@ from electralab.artifacts import storage_errors, write_file
 from electralab.errors import StorageError
 from electralab.records.run import METRICS, StepRecord, read_metrics
 
-Record = dict[str, Any]
-
 
 def cut_back(path: Path, step: int) -> None:
     """Forget what was logged after a step that training returns to."""

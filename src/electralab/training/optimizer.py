@@ -12,6 +12,7 @@ from typing import Any, Literal
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from torch.optim.optimizer import ParamsT
 
 from electralab.config import Settings
 
@@ -120,7 +121,7 @@ class Muon(torch.optim.Optimizer):
     """For hidden matrices only; `lr`, `weight_decay` and the momentum buffers are set by their owner."""
 
     def __init__(
-        self, params: list[dict[str, Any]], *, momentum: float, iterations: int, dtype: torch.dtype = torch.float32
+        self, params: ParamsT, *, momentum: float, iterations: int, dtype: torch.dtype = torch.float32
     ) -> None:
         super().__init__(params, {"momentum": momentum, "iterations": iterations})
         self._dtype = dtype
@@ -131,23 +132,23 @@ class Muon(torch.optim.Optimizer):
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
-                    direction = self.advance(parameter, group)
+                    direction = self.advance(parameter, group["momentum"])
                     update = orthogonalise(direction, group["iterations"], self._dtype).to(parameter.dtype)
-                    self.move(parameter, group, update, parameter.shape)
+                    self.move(parameter, group["lr"], group["weight_decay"], update, parameter.shape)
 
-    def advance(self, parameter: nn.Parameter, group: dict[str, Any]) -> Tensor:
+    def advance(self, parameter: nn.Parameter, momentum: float) -> Tensor:
         """Take the gradient into the momentum; the direction before it is orthogonalised."""
         assert parameter.grad is not None
         buffer: Tensor = self.state[parameter]["momentum"]
-        buffer.lerp_(parameter.grad, 1 - group["momentum"])
-        return parameter.grad.lerp(buffer, group["momentum"])
+        buffer.lerp_(parameter.grad, 1 - momentum)
+        return parameter.grad.lerp(buffer, momentum)
 
-    def move(self, parameter: nn.Parameter, group: dict[str, Any], update: Tensor, shape: torch.Size) -> None:
+    def move(self, parameter: nn.Parameter, lr: float, weight_decay: float, update: Tensor, shape: torch.Size) -> None:
         """`shape`: of the whole matrix, of which the parameter may be a part."""
         # Tall matrices take larger steps so that the change of the output has the same size (per RMS).
         scale = max(1.0, shape[0] / shape[1]) ** 0.5
-        parameter.mul_(1 - group["lr"] * group["weight_decay"])
-        parameter.add_(update, alpha=-group["lr"] * scale)
+        parameter.mul_(1 - lr * weight_decay)
+        parameter.add_(update, alpha=-lr * scale)
 
 
 class Optimizer:

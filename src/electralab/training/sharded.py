@@ -235,7 +235,9 @@ class ShardedMuon(Muon):
             for parameter in group["params"]
             if parameter.grad is not None
         ]
-        directions = {self.names[id(parameter)]: self.advance(parameter, group) for parameter, group in moving}
+        directions = {
+            self.names[id(parameter)]: self.advance(parameter, group["momentum"]) for parameter, group in moving
+        }
         wholes = self.owners.gather(directions)
         iterations = {self.names[id(parameter)]: group["iterations"] for parameter, group in moving}
         turned = {
@@ -244,7 +246,7 @@ class ShardedMuon(Muon):
         self.owners.scatter(turned, directions)
         for parameter, group in moving:
             name = self.names[id(parameter)]
-            self.move(parameter, group, directions[name], self.owners.shapes[name])
+            self.move(parameter, group["lr"], group["weight_decay"], directions[name], self.owners.shapes[name])
 
 
 class TreeSum:

@@ -76,7 +76,8 @@ def list_tuned(runs: Path, study: StudyResults) -> tuple[dict[Path, str], Path] 
         return results.dev["accuracy"] - (max(counts) / sum(counts) if counts else 0.0)
 
     best = max(models, key=lambda task: mean(map(gain_over_chance, models[task])))
-    scores = [ScoreConfig.model_validate(row) for row in read_toml(runs / "study.toml").values.get("scores", [])]
+    rows = read_toml(runs / "study.toml").values.get("scores")
+    scores = [ScoreConfig.model_validate(row) for row in (rows if isinstance(rows, list) else ())]
     folder = next((score.data for score in scores if best in (score.name, score.task)), ".")
     return models[best], Path(study.provenance.data) / folder
 
