@@ -11,7 +11,10 @@ ROOT = Path(__file__).parents[2]
 # In the order of the README, which trains what the others ask.
 PAGES = (
     "README.md",
-    *(f"docs/{name}.md" for name in ("preparing", "pretraining", "schedules", "symbols", "detecting", "finetuning")),
+    *(
+        f"docs/{name}.md"
+        for name in ("preparing", "pretraining", "schedules", "symbols", "logs", "detecting", "finetuning")
+    ),
     *(f"docs/{name}.md" for name in ("python", "studies", "flops")),
 )
 TRUTH = "we the people of the united states are free and the congress shall keep the peace of the states ."
@@ -26,6 +29,13 @@ def _write_texts(folder: Path) -> None:
     (texts / "a.txt").write_text("\n\n".join(documents))
     events = '["open", "read", "read", "write", "close"]\n["open", "write", "close", "%d"]\n'
     (folder / "events.jsonl").write_text("".join(events % i for i in range(200)))
+    for name, sessions in (("shop.log", 200), ("new.log", 5)):
+        lines = (
+            f"Jun 14 15:{i // 60:02}:{i % 60:02} host shopd[{i}]: {text}"
+            for i in range(sessions)
+            for text in (f"connection from 10.0.0.{i % 256}", f"order {i} paid", "connection closed")
+        )
+        (folder / name).write_text("".join(f"{line}\n" for line in lines))
     (folder / "examples").symlink_to(ROOT / "examples")
     _write_benchmarks(folder)
 

@@ -147,7 +147,7 @@ def _bounded(blocks: Iterable[bytes]) -> Iterator[bytes]:
     yield rest
 
 
-def _whole_lines(source: Source, blocks: Iterable[bytes]) -> Iterator[bytes]:
+def split_lines(source: Source, blocks: Iterable[bytes]) -> Iterator[bytes]:
     held: list[bytes] = []
     size = 0
     for block in blocks:
@@ -164,7 +164,7 @@ def _whole_lines(source: Source, blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 def _read_json(source: Source, blocks: Iterable[bytes], field: str, *, symbols: bool) -> Iterator[Raw]:
     """The field of each object, or the line itself where it is none; blank lines are skipped."""
-    for number, line in enumerate(_whole_lines(source, blocks), start=1):
+    for number, line in enumerate(split_lines(source, blocks), start=1):
         if not line.strip():
             continue
         text = _decode(line)
@@ -197,7 +197,7 @@ def _read_json(source: Source, blocks: Iterable[bytes], field: str, *, symbols: 
 def _read_table(source: Source, blocks: Iterable[bytes], column: str) -> Iterator[Raw]:
     """CSV quotes its fields; TSV does not, a quotation mark there is text."""
     # Bytes that do not decode go through the table parser as lone surrogates, to be found again in their field.
-    lines = (line.decode("utf-8", "surrogateescape") for line in _whole_lines(source, blocks))
+    lines = (line.decode("utf-8", "surrogateescape") for line in split_lines(source, blocks))
     rows: Iterator[list[str]] = (line.rstrip("\r").split("\t") for line in lines)
     held = 0
 

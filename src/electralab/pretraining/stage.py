@@ -25,6 +25,7 @@ from electralab.pretraining.cost import count_steps, estimate_memory
 from electralab.pretraining.settings import PretrainConfig, complete_settings
 from electralab.pretraining.task import PretrainTask, build_state, make_train_step, mean_step_flops, measure_baselines
 from electralab.records import run as records
+from electralab.records.logs import LOG, LogTemplates
 from electralab.reporting.cards import write_run_card
 from electralab.reporting.page import with_page
 from electralab.stopping import StopSignal
@@ -210,6 +211,10 @@ class _RunWriter:
                     has_untrained_segments=self.has_untrained_segments and has_segments,
                 )
                 tokenizer.save(folder, max_length=network.config.sequence_length, has_segments=has_segments)
+        # A model of a log reads new lines by the templates of those that it has learned from.
+        if (templates := LogTemplates.find(self.data.path / LOG)) is not None:
+            with new_folder(export_dir / LOG, kind="log") as folder:
+                templates.write(folder)
 
     def take_snapshot(self) -> Path:
         progress = self.state.progress

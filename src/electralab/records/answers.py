@@ -39,6 +39,11 @@ class TokenScore(AnswerRecord):
     p_wrong: float | None = None
     """The calibrated probability that the token's word is wrong; absent where the model was not calibrated."""
 
+    reasons: tuple[str, ...] = ()
+    """Why it is suspected, in words: of a symbol what speaks against it."""
+    template: str | None = None
+    """Of a log: what the lines of this event have in common."""
+
     @property
     def suspicion(self) -> float:
         """The better of both probabilities."""
@@ -56,6 +61,10 @@ class Detection(AnswerRecord):
     """Whether none passes 0.5, so that `suspicious` names the most suspicious of this text."""
     warning: str | None = None
     """What speaks against these scores: the model's held-out scores, or that it knows no token of the text."""
+    session: str | None = None
+    """Of a log: the key that the lines share, or which lines they are."""
+    lines: tuple[int, ...] = ()
+    """Of a log: the line of each token, counted from 1."""
 
     def _repr_html_(self) -> str:
         """In a notebook: the text with each token shaded by p_replaced, which a tooltip gives."""

@@ -15,6 +15,9 @@ from typing import get_args
 
 from torch import nn
 
+from electralab.artifacts import verify_folder
+from electralab.corpus.logs import LogReader, Session, read_lines
+from electralab.corpus.sources import find_sources
 from electralab.detection import calibration
 from electralab.detection.words import WordFrequencies, WordReader
 from electralab.errors import ElectraError, InputError
@@ -27,6 +30,7 @@ from electralab.model.settings import EncoderConfig
 from electralab.model.task_model import Pooling, TaskModel
 from electralab.records import answers
 from electralab.records.answers import Capability, ExampleText, HeldoutScores
+from electralab.records.logs import LOG, LogTemplates
 from electralab.records.run import PretrainResults, RunExamples, RunFingerprint
 from electralab.records.tuned import PredictionRow, read_rows
 from electralab.serving.encoder_handlers import Detector, Embedder, Vector
@@ -34,6 +38,7 @@ from electralab.serving.generator_handlers import CorruptionDemo, MaskFiller
 from electralab.serving.inputs import TextInput, WindowConfig
 from electralab.serving.predictor import PredictConfig, Predictor
 from electralab.serving.proofreader import ProofreadConfig, Proofreader
+from electralab.stopping import NO_STOP
 from electralab.tasks.kind import TaskInput
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -103,6 +108,31 @@ class Model:
     def detect(self, text: TextInput) -> answers.Detection:
         """Each token of the text with the probability that it was replaced."""
         return self.detector.detect_many([text])[0]
+
+    def detect_log(self, path: Path) -> list[answers.Detection]:
+        """Each session of new lines of the log that the model has learned from."""
+        folder = self.network_folder.parent / LOG
+        if not (folder / LogTemplates.FILE).exists():
+            raise InputError(
+                f"{self.path}: knows no templates of a log; prepare one with 'electra prepare LOGFILE --logs --out "
+                "DATA', and train on that"
+            )
+        verify_folder(folder, "train the model again")
+        lines = read_lines(find_sources([str(path)]).files, NO_STOP)
+        reader = LogReader(LogTemplates.read(folder))
+        sessions = list(reader.read(lines))
+        detections = self.detector.detect_many([list(session.events) for session in sessions])
+
+        def name_lines(detection: answers.Detection, session: Session) -> answers.Detection:
+            tokens = tuple(
+                token.model_copy(update={"template": reader.templates[token.text].template})
+                if token.text in reader.templates
+                else token
+                for token in detection.tokens
+            )
+            return detection.model_copy(update={"tokens": tokens, "session": session.name, "lines": session.lines})
+
+        return list(map(name_lines, detections, sessions))
 
     def fill(self, text: TextInput, at: Sequence[Sequence[int]] | None = None, top: int = 5) -> answers.FillResult:
         """The generator's best guesses for every [MASK] in the text, or for each span of characters in `at`."""

@@ -62,6 +62,7 @@ from electralab.errors import DamagedArtifact, IdentityMismatch, InputError, Usa
 from electralab.events import Event, Note, Progress, Result, Update, warn
 from electralab.processes import map_in_order
 from electralab.records import prepared as records
+from electralab.records.logs import LOG
 from electralab.records.record import Record
 from electralab.stopping import StopSignal
 from electralab.tokens.packing import PackingConfig
@@ -216,10 +217,7 @@ def prepare(
     is_shared = only != "merge" and (only is not None or part is not None)
     if (is_shared or only) and STANDARD_INPUT in inputs:
         raise UsageError("standard input cannot be read by several parts; write it to a file first")
-    with artifacts.storage_errors(out):
-        names = {path.name for path in out.iterdir()} - {".lock"} if out.is_dir() else set()
-    if names and not names & {MANIFEST, BUILD}:
-        raise UsageError(f"{out}: holds files that are not prepared data; choose another --out")
+    require_own_folder(out)
     result: records.PreparedPass | None = None
     with artifacts.lock_folder(out, shared=is_shared), artifacts.storage_errors(out):
         try:
@@ -240,6 +238,14 @@ def prepare(
             if (out / MANIFEST).is_file():
                 shutil.rmtree(out / BUILD, ignore_errors=True)
     yield Result(result or records.PreparedReport.read(out))
+
+
+def require_own_folder(out: Path) -> None:
+    """Nothing of other people's is written over or lies beside what is written."""
+    with artifacts.storage_errors(out):
+        names = {path.name for path in out.iterdir()} - {".lock"} if out.is_dir() else set()
+    if names and not names & {MANIFEST, BUILD, LOG}:
+        raise UsageError(f"{out}: holds files that are not prepared data; choose another --out")
 
 
 def fingerprint_data(

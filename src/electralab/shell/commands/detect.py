@@ -27,14 +27,16 @@ def add_flags(parser: Parser) -> None:
     add("model", metavar="MODEL", help="a run or model folder of ours or of Hugging Face")
     add("text", nargs="?", metavar="TEXT", help="the text, or - for standard input")
     add("--file", metavar="PATH", help="a file that holds the text")
+    add("--logs", metavar="PATH", help="new lines of the log that the model was trained on")
     add("--raw", action="store_true", help="only the discriminator's probabilities, without the calibration")
     add("--lines", action="store_true", help="read each line as a text; --json prints one line for each")
 
 
 def detect(
     model: str | Path,
-    texts: Iterable[str],
+    texts: Iterable[str] = (),
     *,
+    logs: str | Path | None = None,
     raw: bool = False,
     config: str | None = None,
     settings: GivenSettings | None = None,
@@ -43,7 +45,9 @@ def detect(
 
     A calibrated model (`electralab.calibrate`) also says p_wrong, unless `raw` leaves it out.
 
-    A model of symbols takes JSON lists. `warning` says where the model's held-out scores speak against its verdicts.
+    A model of symbols takes JSON lists; with `logs`, the path of new lines of its log, there is a detection for each
+    session, whose tokens are the events of lines. `warning` says where the model's held-out scores speak against its
+    verdicts.
 
     >>> (detection,) = electralab.detect("run", ["we the people"])
     >>> [token.text for token in detection.tokens]
@@ -52,7 +56,8 @@ def detect(
     from electralab.serving.inputs import WindowConfig
     from electralab.serving.model import Model
 
-    return Model(Path(model), settle(WindowConfig, config, settings), raw=raw).detector.detect_many(list(texts))
+    loaded = Model(Path(model), settle(WindowConfig, config, settings), raw=raw)
+    return loaded.detect_log(Path(logs)) if logs else loaded.detector.detect_many(list(texts))
 
 
 def run(call: Call) -> None:
@@ -61,8 +66,11 @@ def run(call: Call) -> None:
     from electralab.terminal import tame
 
     flags = call.flags
-    if (flags.text is None) == (flags.file is None):
-        raise UsageError("detect: give one of TEXT, --file PATH, or - for standard input")
+    if sum(given is not None for given in (flags.text, flags.file, flags.logs)) != 1:
+        raise UsageError("detect: give one of TEXT, --file PATH, --logs PATH, or - for standard input")
+    if flags.logs is not None:
+        _run_logs(call)
+        return
     if flags.file is not None or flags.text == "-":
         text = read_source(call, flags.file if flags.file is not None else "-", is_file=flags.file is not None)
     else:
@@ -98,6 +106,33 @@ def run(call: Call) -> None:
         call.display.say(f"warning: {detections[0].warning}", style="yellow")
     if len(detections) == 1 and (named := format_suspects(detections[0])):
         call.display.say(named)
+
+
+def _run_logs(call: Call) -> None:
+    """Of each session that something speaks against, the lines that do, the most suspicious first."""
+    from electralab.reporting.format import format_number_of
+    from electralab.terminal import tame
+
+    flags = call.flags
+    if flags.dry_run:
+        call.print_plan(f"would ask {flags.model} about the lines of {flags.logs}")
+        call.answer(model=flags.model, logs=flags.logs)
+        return
+    call.say_loading(flags.model)
+    detections = call.ask(detect)
+    if flags.json:
+        for detection in detections:
+            print_json(detection.to_json())
+        return
+    named = [detection for detection in detections if detection.suspicious and not detection.is_relative]
+    call.console.file.write("session\tline\tsuspicion\tevent\treasons\ttemplate\n")
+    for detection in named:
+        for index in detection.suspicious:
+            token = detection.tokens[index]
+            why = "; ".join(token.reasons) or ("event never seen" if token.unknown else "")
+            cells = (detection.session, detection.lines[index], f"{token.suspicion:.4f}", token.text, why)
+            call.console.file.write(tame("\t".join(map(str, (*cells, token.template or "")))) + "\n")
+    call.display.say(f"{format_number_of(len(named), 'session')} of {len(detections):,} with suspicious lines")
 
 
 def mark_tokens(detection: Detection) -> MarkedText:

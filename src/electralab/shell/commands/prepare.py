@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from electralab.errors import UsageError
-from electralab.shell.call import Call, Parser, open_display, positive_int, settle
+from electralab.shell.call import Call, Parser, count, open_display, positive, positive_int, settle
 
 if TYPE_CHECKING:
     from electralab.config import GivenSettings
@@ -30,11 +30,14 @@ _NEXT = {
     "merge": "with --pass encode --part I/N, for each part",
     "encode": "without --pass and --part, once, which writes report and manifest",
 }
+_WINDOW_LINES = 100  # of a log whose sessions nobody described
 # Long sentences of the help, so that each flag below is one line. Two of them name a default that the settings do not
 # have, because --symbols changes it.
 _TOKENIZER = "a vocab.txt, tokenizer.json, model folder or prepared data"
 _FIELD = "the field of .jsonl, the column of tables (default: text)"
 _PACKING = "full rows (default), the paper's two segments, or one document a row (default with --symbols)"
+_LINE_FORMAT = "where the message stands, as '<Date> <Time> <Level>: <Content>' (default: it is looked for)"
+_SESSION_LINES = "so many lines are a session (default: 100 without --session-key and --session-gap)"
 _PASS = "do one pass only: count (in parts), merge (once) or encode (in parts)"
 _PART = "do the I-th of N parts of a pass; without --pass: count before the merge, encode after it"
 _DUPLICATES = "drop documents that equal an earlier one (default: yes; with --symbols no)"
@@ -56,6 +59,11 @@ def add_flags(parser: Parser) -> None:
     add("--drop-duplicates", dest=".filters.duplicates", action=choose, help=_DUPLICATES)
     add("--repair", dest=".repair", action=choose, help="repair broken encodings")
     add("--symbols", dest=".symbols", action="store_true", help="read JSONL lists, each symbol is one token")
+    add("--logs", action="store_true", help="read lines of a log, whose templates are found and are the tokens")
+    add("--line-format", metavar="FORMAT", help=_LINE_FORMAT)
+    add("--session-key", metavar="REGEX", help="lines in which it finds the same are a session, as 'blk_-?[0-9]+'")
+    add("--session-lines", type=count, metavar="N", help=_SESSION_LINES)
+    add("--session-gap", type=positive, metavar="SECONDS", help="a session ends where nothing is logged for so long")
     add(
         "--heldout-share",
         dest=".heldout_share",
@@ -75,6 +83,11 @@ def prepare(
     *,
     config: str | None = None,
     settings: GivenSettings | None = None,
+    logs: bool = False,
+    line_format: str = "",
+    session_key: str = "",
+    session_lines: int = 0,
+    session_gap: float = 0.0,
     workers: int = 0,
     only: PassName | None = None,
     part: str = "",
@@ -83,6 +96,7 @@ def prepare(
 ) -> PreparedReport | PreparePlan | PreparedPass:
     """Text, in any language -> tokenizer and packed rows in `out`; returns the report.
 
+    With `logs` the files are those of a log: templates of its lines are found, and its sessions are the rows.
     Several machines share the work with `only` and `part`; what is returned then says what is still missing.
 
     >>> report = electralab.prepare(["speeches.txt"], "data", settings={"tokenizer": {"vocab_size": 150}})
@@ -99,8 +113,23 @@ def prepare(
     if work and only == "merge":
         raise UsageError("--pass merge is done once, for all parts; leave --part out")
     number = workers or count_cores()
+    if not logs and (line_format or session_key or session_lines or session_gap):
+        raise UsageError(
+            "--line-format, --session-key, --session-lines and --session-gap go with --logs; give that too"
+        )
+    if logs and (only or part):
+        raise UsageError("--logs: a log is prepared in one go; leave --pass and --part out")
     if dry_run:
         return stage.plan_prepare(names, Path(out), resolved, cores=number)
+    if logs:
+        from electralab.records.logs import SessionRule
+        from electralab.tokens.prepare_logs import prepare_logs
+
+        is_whole = bool(session_key or session_gap)
+        rule = SessionRule(key=session_key, lines=session_lines or (0 if is_whole else _WINDOW_LINES), gap=session_gap)
+        return open_display(display, loads_torch=False).run(
+            lambda stop: prepare_logs(names, Path(out), resolved, line_format, rule, stop, workers=number)
+        )
     return open_display(display, loads_torch=False).run(
         lambda stop: stage.prepare(names, Path(out), resolved, stop, workers=number, only=only, part=work)
     )

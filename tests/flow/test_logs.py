@@ -1,0 +1,67 @@
+"""A raw log, prepared, trained on, and new lines of it named."""
+
+import gzip
+import json
+import random
+from pathlib import Path
+
+import pytest
+from electra_process import Shell
+from little_runs import SMALL
+
+pytestmark = pytest.mark.flow
+
+
+def write_log(path: Path, sessions: int, seed: int) -> None:
+    rng = random.Random(seed)
+    lines = []
+    for number in range(sessions):
+        who, port = rng.choice(("anna", "ben7", "clara", "root")), rng.randrange(1024, 65536)
+        messages = [f"connection from 10.0.0.{rng.randrange(256)} port {port}", f"session {number} opened for {who}"]
+        messages += [f"session {number} reads /data/{rng.randrange(100)}.csv" for _ in range(rng.randrange(1, 4))]
+        messages += [f"session {number} closed after {rng.randrange(100)} ms"]
+        lines += [f"Jun 14 15:{number // 60 % 60:02}:{number % 60:02} host shopd[{port}]: {text}" for text in messages]
+    path.write_text("".join(f"{line}\n" for line in lines))
+
+
+def test_raw_lines_are_named_in_three_commands(shell: Shell) -> None:
+    write_log(shell.folder / "shop.log", 200, seed=0)
+    write_log(shell.folder / "new.log", 5, seed=1)
+    with (shell.folder / "new.log").open("a") as file:
+        file.write("Jun 14 16:00:00 host shopd[77]: disk failure on sda\n")
+    key = ("--session-key", r"shopd\[(\d+)\]")
+    shell.must("prepare", "shop.log", "--logs", *key, "--out", "events", "--sequence-length", "16")
+    log = shell.folder / "events" / "log"
+    templates = json.loads((log / "templates.json").read_text())["templates"]
+    assert [template["template"] for template in templates] == [
+        "connection from <*> port <*>",
+        "session <*> opened for <*>",
+        "session <*> reads <*>",
+        "session <*> closed after <*>",
+    ]
+    lines = gzip.decompress((log / "lines.csv.gz").read_bytes()).decode().splitlines()
+    assert lines[0] == "line,event,session"
+    assert [line.split(",")[1] for line in lines[1:3]] == ["E1", "E2"]
+
+    shell.must("pretrain", "--data", "events", "--out", "run", *SMALL, "--steps", 5)
+    asked = shell.must("detect", "run", "--logs", "new.log", "--json").out.splitlines()
+    sessions = [json.loads(line) for line in asked]
+    assert len(sessions) == 6
+    assert sessions[0]["tokens"][1]["template"] == "session <*> opened for <*>"
+    assert sessions[0]["lines"][:2] == [1, 2]
+    (token,) = sessions[-1]["tokens"]
+    assert (sessions[-1]["session"], token["unknown"], sessions[-1]["suspicious"]) == ("77", True, [0])
+    printed = shell.must("detect", "run", "--logs", "new.log").out
+    assert "event never seen" in printed
+
+    again = shell.must("prepare", "shop.log", "--logs", *key, "--out", "events", "--sequence-length", "16")
+    assert "the data is there already" in again.err
+
+
+def test_a_log_is_refused_in_a_sentence(shell: Shell) -> None:
+    write_log(shell.folder / "shop.log", 5, seed=0)
+    refused = shell.run("prepare", "shop.log", "--logs", "--session-key", "nowhere", "--out", "events")
+    assert refused.status == 1
+    assert "no session of" in refused.err
+    assert "--session-key" in refused.err
+    assert shell.run("prepare", "shop.log", "--session-lines", "5", "--out", "events").status == 2
