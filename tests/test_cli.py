@@ -148,7 +148,7 @@ WRONG_WORDS = {
     "flops --sequence-length 1": (
         "flops: sequence_length: input should be greater than or equal to 8 (got 1); correct this setting"
     ),
-    "detect m": "detect: give one of TEXT, --file PATH, or - for standard input",
+    "detect m": "detect: give one of TEXT, --file PATH, --logs PATH, or - for standard input",
 }
 
 

@@ -154,16 +154,16 @@ def _merge(every: set[Pieces], values: set[str]) -> dict[Pieces, Pieces]:
                 # What comes first in a message says what it is about.
                 if word not in _SEPARATORS and any(before not in _SEPARATORS | {ANY} for before in pieces[:place]):
                     words[pieces[:place], pieces[place + 1 :]].add(word)
-        found = [
+        clear = [
             (around, own)
             for around, own in words.items()
             if len(own) > 1 and (ANY in own or len(own) >= _MANY_WORDS or own & values)
         ]
-        if not found:
+        if not clear:
             return merged
         renamed: dict[Pieces, Pieces] = {}
         # The clearest first; the rest only where it is not the same line that is merged at another place.
-        for (before, after), own in sorted(found, key=lambda item: (-len(item[1]), item[0])):
+        for (before, after), own in sorted(clear, key=lambda item: (-len(item[1]), item[0])):
             olds = [(*before, word, *after) for word in own]
             if not any(old in renamed for old in olds):
                 renamed |= dict.fromkeys(olds, (*before, ANY, *after))
