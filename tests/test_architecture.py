@@ -24,7 +24,7 @@ ANALYSED = {
     *("corpus", "tokens", "model", "objective", "training"),
     *("pretraining", "tasks", "finetuning", "evaluation", "experiments"),
 }
-OFFERED = ANALYSED | {"detection", "analysis", "exporting", "compression", "serving", "reporting"}
+OFFERED = ANALYSED | {"detection", "analysis", "exporting", "compression", "serving", "measuring", "reporting"}
 
 # A part sees only parts above it. A part that is not written yet may have its row already.
 MAY_IMPORT: dict[str, set[str]] = {
@@ -57,6 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "compression": FOUNDATION
     | {"corpus", "tokens", "model", "objective", "training", "tasks", "finetuning", "evaluation", "exporting"},
     "serving": FOUNDATION | {"corpus", "tokens", "model", "objective", "detection", "tasks", "finetuning", "exporting"},
+    "measuring": FOUNDATION | {"corpus", "detection", "tasks", "serving"},
     "reporting": FOUNDATION,
     # What a person sees of the parts above: progress as it comes, and artifacts in human form.
     "display": FOUNDATION,

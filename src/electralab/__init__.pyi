@@ -14,6 +14,7 @@ from electralab.shell.commands.finetune import finetune as finetune
 from electralab.shell.commands.flops import flops as flops
 from electralab.shell.commands.glue import glue as glue
 from electralab.shell.commands.import_model import import_model as import_model
+from electralab.shell.commands.measure import measure as measure
 from electralab.shell.commands.plan import plan as plan
 from electralab.shell.commands.predict import predict as predict
 from electralab.shell.commands.prepare import prepare as prepare

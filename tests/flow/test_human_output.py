@@ -44,6 +44,7 @@ PLANS: dict[str, str] = {
     "detect run Anna": "would ask run about 1 text with 4 characters",
     "predict tuned new.txt": "would answer 2 rows of new.txt with tuned (classify)",
     "proofread text.txt --model run": "would read 1 document (text.txt)",
+    "measure run text.txt": "would measure run on text.txt",
     "serve run tuned": "tuned: embed, predict; run by torch",
     "export run --out m": "would write m for transformers: discriminator from run/export/discriminator",
     "compress tuned --data messages.csv --out c": "would make 5 variants of tuned in c: fp32, fp16, bf16, pruned-30",
@@ -125,8 +126,8 @@ def test_training_ends_with_what_its_page_says_first(worked: Shell) -> None:
 def test_measured_proofreading_says_how_much_it_finds(worked: Shell) -> None:
     out = worked.must("proofread", "text.txt", "--model", "run", "--measure", "--threads", 1).out
     words = ("proofread", "text.txt", "--model", "run", "--measure", "--threads", 1, "--json")
-    typos = worked.must(*words).json["scores"]["typo"]
-    assert out.startswith(f"typos: {100 * typos['recall']:.1f} % of {typos['damaged']:,} planted are marked; ")
+    typos = worked.must(*words).json["measurements"][0]
+    assert out.startswith(f"typos: {typos['wrong']:,} of {typos['items']:,} words are wrong (planted); ")
 
 
 def test_verbose_lists_every_key_below_the_words(worked: Shell) -> None:

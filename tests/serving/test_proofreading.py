@@ -2,7 +2,6 @@
 
 import itertools
 import re
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -13,11 +12,8 @@ from hypothesis import strategies as st
 from little_tuned import TEXT, build_pair, little_tokenizer, save_pretrained
 
 import electralab
-from electralab.corpus.damage import Damage
 from electralab.detection.lexicon import Lexicon, edit_distances
-from electralab.errors import InputError
 from electralab.records.answers import Detection, Proof, Suggestion, TokenScore, Word, WordFinding
-from electralab.serving import proofreader as proofreader_module
 from electralab.serving.encoder_handlers import Detector
 from electralab.serving.generator_handlers import MaskFiller
 from electralab.serving.inputs import WindowConfig
@@ -25,9 +21,7 @@ from electralab.serving.proofreader import (
     ProofreadConfig,
     Proofreader,
     group_words,
-    match_corruption,
     render_proofs,
-    score_proofreading,
 )
 
 TOKENIZER = little_tokenizer()
@@ -116,76 +110,6 @@ def test_only_the_most_suspicious_are_named_in_the_order_of_the_text() -> None:
     few = proofreader_of(threshold=0.0, limit=3).proofread(TEXT).findings
     worst = sorted((finding.word for finding in every), key=lambda word: -word.suspicion)[:3]
     assert [finding.word for finding in few] == sorted(worst, key=lambda word: word.start)
-
-
-def test_damage_belongs_to_the_word_it_lies_in() -> None:
-    damages = [Damage(4, 7, "cat", "act"), Damage(12, 15, "mat", "mst")]
-    found = [
-        match_corruption(Word(text="", start=start, end=end, suspicion=0.0), damages)
-        for start, end in ((0, 3), (4, 7), (5, 9), (8, 12), (12, 15))
-    ]
-    assert found == [None, damages[0], damages[0], None, damages[1]]
-
-
-class Rehearsed(Proofreader):
-    """Has its opinions ready: of every second word, which is "cat" misspelt, and of the words between them."""
-
-    def __init__(self, of_cats: list[float], of_others: list[float], suggested: list[list[str]]) -> None:
-        self.config = ProofreadConfig(threshold=0.5)
-        self.opinions = [one for pair in zip(of_others, of_cats, strict=True) for one in pair]
-        self.suggested = suggested
-
-    def score_words(self, text: str) -> list[Word]:
-        found = zip(re.finditer(r"\S+", text), self.opinions, strict=True)
-        return [
-            Word(text=word.group(), start=word.start(), end=word.end(), suspicion=suspicion)
-            for word, suspicion in found
-        ]
-
-    def suggest(self, text: str, words: Sequence[Word]) -> list[tuple[Suggestion, ...]]:
-        assert all(text[word.start : word.end] == word.text != "ox" for word in words)
-        return [
-            tuple(Suggestion(text=text, p=0.1) for text in some) for _, some in zip(words, self.suggested, strict=True)
-        ]
-
-
-def test_scores_are_those_of_words_counted_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proofreader_module, "DAMAGE_KINDS", ("typo",))
-    # Words of two letters are never damaged, all others are.
-    text = "ox cat " * 25
-    proofreader = Rehearsed(
-        of_cats=[0.9] * 20 + [0.2] * 5,
-        of_others=[0.6] * 12 + [0.1] * 13,
-        suggested=[["cat", "car"]] * 8 + [["car", "Cat"]] * 4 + [["car"]] * 6 + [[]] * 2,
-    )
-    found = score_proofreading(proofreader, [text], share=1.0, seed=0)["typo"]
-    assert (found.words, found.damaged) == (50, 25)
-    assert found.recall == 20 / 25
-    assert found.precision == 20 / (20 + 12)
-    # The twenty stand above every other word, the five above the thirteen.
-    assert found.auc == pytest.approx((20 * 25 + 5 * 13) / (25 * 25))
-    # The worst 25 are the twenty and five of the twelve.
-    assert found.precision_at_damaged == 20 / 25
-    assert (found.corrected, found.among_suggestions) == (8 / 20, 12 / 20)
-
-
-def test_scores_of_every_kind_repeat_with_their_seed_and_follow_the_threshold() -> None:
-    proofreader = proofreader_of(threshold=0.4)
-    found = score_proofreading(proofreader, [TEXT] * 40, share=0.2, seed=1)
-    for of in found.values():
-        assert 20 <= of.damaged < of.words <= 40 * 2 * len(TEXT.split())
-        assert 0 <= of.corrected <= of.among_suggestions <= 1
-    again = score_proofreading(proofreader, [TEXT] * 40, share=0.2, seed=1)
-    assert found == again
-    lenient = score_proofreading(proofreader_of(threshold=0.0), [TEXT] * 40, share=0.2, seed=1)
-    assert all(of.recall == 1.0 and of.precision == pytest.approx(of.damaged / of.words) for of in lenient.values())
-
-
-def test_too_little_text_to_measure_on_is_refused() -> None:
-    with pytest.raises(
-        InputError, match=r"--measure: [\d,]+ words have room for \d+ damaged .*give about [\d,]+ words"
-    ):
-        score_proofreading(proofreader_of(), [TEXT], share=0.05, seed=0)
 
 
 def test_page_shows_the_text_as_it_is_written() -> None:

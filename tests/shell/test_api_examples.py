@@ -17,8 +17,8 @@ TEXT = "we the people of the united states are free and the congress shall keep 
 WORDS = TEXT.split()
 ORDER = (
     *("prepare", "quickstart", "pretrain", "flops", "plan", "finetune", "glue", "evaluate", "study", "analyze"),
-    *("claims", "report", "show", "load", "detect", "predict", "proofread", "calibrate", "serve", "export", "compress"),
-    "import_model",
+    *("claims", "report", "show", "load", "detect", "predict", "proofread", "measure", "calibrate", "serve", "export"),
+    *("compress", "import_model"),
 )
 OTHER_NAMES = {"run_study", "judge_claims"}
 

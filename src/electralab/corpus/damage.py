@@ -197,8 +197,12 @@ class WordCounts:
     # So many words on each side in the order of frequency, of the same length or one letter more or less.
     _REACH = 15
 
-    def __init__(self, texts: Iterable[str]) -> None:
-        self.counts = Counter(match.group().lower() for text in texts for match in _WORD.finditer(text))
+    def __init__(self, texts: Iterable[str] | Mapping[str, int]) -> None:
+        """Texts, or words that are counted already."""
+        if isinstance(texts, Mapping):
+            self.counts = Counter({word: count for word, count in texts.items() if _WORD.fullmatch(word)})
+        else:
+            self.counts = Counter(match.group().lower() for text in texts for match in _WORD.finditer(text))
         self._letters = sorted(letter for letter in set().union(*self.counts) if not letter.isascii())
         # A word that stands there once may be a mistake already.
         self._words = sorted(word for word, count in self.counts.items() if count > 1)

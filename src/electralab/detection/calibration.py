@@ -5,7 +5,7 @@ texts -> planted damage -> features -> Calibration -> the folder `calibration` b
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 
 from electralab.artifacts import new_folder, verify_folder
 from electralab.config import Settings
-from electralab.corpus.damage import PLANTED_KINDS, Damage, PlantedKind, WordCounts, plant_damage
+from electralab.corpus.damage import PLANTED_KINDS, Damage, Damaged, PlantedKind, WordCounts, plant_damage
 from electralab.detection.words import FEATURES, Floats, ScoredText, WordFrequencies, WordReader, Words
 from electralab.errors import InputError
 from electralab.events import Progress, Update
@@ -57,13 +57,14 @@ class LabelledWords:
 class WordScorer:
     """The probability that a word is wrong, for texts with about the stated share of wrong words."""
 
-    def __init__(self, calibration: Calibration, reader: WordReader) -> None:
-        self.calibration, self.reader = calibration, reader
+    def __init__(self, calibration: Calibration, reader: WordReader, error_rate: float | None = None) -> None:
+        """`error_rate`: the share of words that are wrong, where another than that of the fit is expected."""
+        self.calibration, self.reader, self.error_rate = calibration, reader, error_rate
 
     def score(self, texts: Sequence[ScoredText], stop: StopSignal = NO_STOP) -> list[tuple[Words, Floats]]:
         """For each text its words and the (W,) probabilities that they are wrong."""
         read = self.reader.read(texts, stop)
-        return [(words, probabilities(self.calibration, words.features)) for words in read]
+        return [(words, probabilities(self.calibration, words.features, self.error_rate)) for words in read]
 
 
 def combine(calibration: Calibration, features: Floats) -> Floats:
@@ -107,7 +108,12 @@ def calibrate(
         # Document after document to the fit and to what measures it, so that neither knows a document of the other.
         for part, chosen in ((fitted, documents[::2]), (measured, documents[1::2])):
             texts = [text for document in chosen for text in document]
-            part[kind] = list(_label(score_tokens, reader, texts, kind, counts, config, stop))
+            share = config.words // (2 * len(PLANTED_KINDS))
+            planted = plant_errors(texts, kind, counts, config.error_rate, share, config.seed)
+            part[kind] = [
+                LabelledWords(text.words.features[text.is_word], text.is_damaged[text.is_word])
+                for text in read_planted(score_tokens, reader, planted, stop)
+            ]
     joined = {kind: _join(parts) for kind, parts in fitted.items()}
     tests = {kind: _join(parts) for kind, parts in measured.items()}
     # Not every kind can be planted in every text: some scripts have no letters that sound alike.
@@ -166,30 +172,39 @@ def calibrate(
     yield calibration.model_copy(update={"scores": scores, "calibration_error": error, "curve": curve})
 
 
-def _label(
-    score_tokens: ScoreTokens,
-    reader: WordReader,
-    texts: Sequence[str],
-    kind: PlantedKind,
-    counts: WordCounts,
-    config: CalibrationConfig,
-    stop: StopSignal,
-) -> Iterator[LabelledWords]:
-    rng = Random(f"{config.seed} {kind}")
-    left = config.words // (2 * len(PLANTED_KINDS))
-    for start in range(0, len(texts), _TEXTS_AT_ONCE):
-        if left <= 0:
-            return
-        documents = [
-            plant_damage(text, [kind], config.error_rate, rng, counts) for text in texts[start : start + _TEXTS_AT_ONCE]
-        ]
+@dataclass(frozen=True, slots=True)
+class PlantedText:
+    """A text with planted errors, and what is known of each of its words."""
+
+    damaged: Damaged
+    words: Words
+    is_word: NDArray[np.bool_]  # (W,) of letters or digits
+    is_damaged: NDArray[np.bool_]  # (W,)
+
+
+def plant_errors(
+    texts: Iterable[str], kind: PlantedKind, counts: WordCounts, share: float, words: int, seed: int
+) -> list[Damaged]:
+    """In texts one after the other, until there are so many words."""
+    rng, planted = Random(f"{seed} {kind}"), list[Damaged]()
+    for text in texts:
+        if words <= 0:
+            break
+        planted.append(plant_damage(text, [kind], share, rng, counts))
+        words -= WordFrequencies.count([text]).total
+    return planted
+
+
+def read_planted(
+    score_tokens: ScoreTokens, reader: WordReader, planted: Sequence[Damaged], stop: StopSignal
+) -> Iterator[PlantedText]:
+    for start in range(0, len(planted), _TEXTS_AT_ONCE):
+        documents = planted[start : start + _TEXTS_AT_ONCE]
         read = reader.read(score_tokens([document.text for document in documents]), stop)
         for document, words in zip(documents, read, strict=True):
-            spans = words.spans
-            is_word = np.array([has_letters(document.text, span.start, span.end) for span in spans], dtype=np.bool_)
-            is_damaged = np.array([is_hit(span.start, span.end, document.damages) for span in spans], dtype=np.bool_)
-            left -= int(is_word.sum())
-            yield LabelledWords(words.features[is_word], is_damaged[is_word])
+            is_word = [has_letters(document.text, span.start, span.end) for span in words.spans]
+            is_damaged = [is_hit(span.start, span.end, document.damages) for span in words.spans]
+            yield PlantedText(document, words, np.array(is_word, dtype=np.bool_), np.array(is_damaged, dtype=np.bool_))
 
 
 def has_letters(text: str, start: int, end: int) -> bool:

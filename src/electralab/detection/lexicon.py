@@ -13,6 +13,11 @@ from electralab.tokens.tokenizer import Tokenizer
 _SLIP, _OTHER = 3.0, 9.0
 # log p of a word that the vocabulary does not have whole.
 _RARE_WORD = -14.0
+# So many wrong letters cost what another word costs.
+_FARTHEST = int(_OTHER / _SLIP)
+_MOST_KNOWN = 2000
+# Letters are counted in so many buckets, by their code points: enough to rule most words out.
+_BUCKETS = 32
 
 
 class Lexicon:
@@ -31,7 +36,8 @@ class Lexicon:
         width = max(map(len, self.words.values()), default=0)
         padded = [word.casefold().ljust(width, "\0")[:width] for word in self.words.values()]
         self._letters = np.array(padded, dtype=f"<U{width or 1}").view(np.uint32).reshape(len(self.words), -1)
-        self._lengths = (self._letters > 0).sum(axis=1)
+        self._histograms = np.array([_count_letters(row[row > 0]) for row in self._letters]).reshape(-1, _BUCKETS)
+        self._known: dict[str, NDArray[np.int8]] = {}
 
     def find_slip(self, written: str, log_probs: NDArray[np.float64], default: float) -> float:
         """How much likelier a word is that differs in one or two letters, what the letters cost taken off."""
@@ -43,12 +49,19 @@ class Lexicon:
         own = scores[distances == 0]
         return max(float(scores[is_near].max() - (own.max() if len(own) else _RARE_WORD)), default)
 
-    def _distances(self, word: str) -> NDArray[np.int64]:
-        """(W,) to each word; to one that is so much longer or shorter that it is another word, by how much."""
-        distances: NDArray[np.int64] = np.abs(self._lengths - len(word))
-        is_near = distances <= _OTHER / _SLIP
-        distances[is_near] = edit_distances(word, self._letters[is_near])
-        return distances
+    def _distances(self, word: str) -> NDArray[np.int8]:
+        """(W,) to each word; what is further away than `_FARTHEST` is another word, however far."""
+        if word not in self._known:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            distances = np.full(len(self.ids), _FARTHEST, dtype=np.int8)
+            # A changed letter moves two counts by one each, one more or less moves one, an exchange moves none.
+            codes = np.array([ord(letter) for letter in word], dtype=np.uint32)
+            moved = np.abs(self._histograms - _count_letters(codes)).sum(axis=1)
+            near = np.flatnonzero((moved + 1) // 2 < _FARTHEST)
+            distances[near] = np.minimum(edit_distances(word, self._letters[near]), _FARTHEST)
+            self._known[word] = distances
+        return self._known[word]
 
     def suggest(self, written: str, probs: NDArray[np.float64], count: int) -> tuple[Suggestion, ...]:
         """The best words but the one that was written; in capitals where that was."""
@@ -56,7 +69,7 @@ class Lexicon:
             return ()
         distances = self._distances(written.casefold())  # (W,)
         with np.errstate(divide="ignore"):
-            scores = np.log(probs[self.ids]) - np.minimum(_SLIP * distances, _OTHER)
+            scores = np.log(probs[self.ids]) - _SLIP * distances
         best = [index for index in np.argsort(-scores)[: count + 1] if distances[index] and np.isfinite(scores[index])]
         suggestions = []
         for token_id in self.ids[best[:count]].tolist():
@@ -67,6 +80,11 @@ class Lexicon:
                 text = text.capitalize()
             suggestions.append(Suggestion(text=text, p=float(probs[token_id])))
         return tuple(suggestions)
+
+
+def _count_letters(codes: NDArray[np.uint32]) -> NDArray[np.int16]:
+    """(32,) how many letters fall into each bucket."""
+    return np.bincount(codes % _BUCKETS, minlength=_BUCKETS).astype(np.int16)
 
 
 def edit_distances(word: str, letters: NDArray[np.uint32]) -> NDArray[np.int64]:

@@ -182,29 +182,6 @@ class ProofreadResult(AnswerRecord):
     proofs: tuple[Proof, ...]
 
 
-class ProofreadScores(AnswerRecord):
-    """How much planted damage of one kind is found; all scores are over words."""
-
-    words: int
-    damaged: int
-    precision: float
-    recall: float
-    auc: float
-    precision_at_damaged: float
-    """The precision of the most suspicious words, as many as were damaged."""
-    corrected: float
-    """How often the first suggestion for a damaged word that was found is the original."""
-    among_suggestions: float
-    """How often any suggestion for it is."""
-
-
-class ProofreadMeasure(AnswerRecord):
-    model: str
-    threshold: float
-    scores: dict[str, ProofreadScores]
-    """By the kind of damage."""
-
-
 class HeldoutScores(AnswerRecord):
     """How well a discriminator did on held-out rows in which its own generator had replaced tokens.
 

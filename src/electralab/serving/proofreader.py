@@ -1,33 +1,25 @@
-"""Which words of a document look wrong, what may have been meant, and how much planted damage is found?
+"""Which words of a document look wrong, and what may have been meant?
 
-text -> Word... -> Proof -> HTML;  damaged text -> ProofreadScores
+text -> Word... -> Proof -> HTML
 """
 
-import math
-from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
-from random import Random
 from statistics import median
 from unicodedata import category
 
-import numpy as np
 from jinja2 import Environment, PackageLoader, Template
 from pydantic import Field
 
 from electralab.config import Settings
-from electralab.corpus.damage import DAMAGE_KINDS, Damage, DamageKind, count_words, damage_text
 from electralab.detection.lexicon import Lexicon
 from electralab.detection.words import split_words
 from electralab.errors import InputError
-from electralab.records.answers import Detection, Proof, ProofreadScores, Suggestion, Word, WordFinding
+from electralab.records.answers import Detection, Proof, Suggestion, Word, WordFinding
 from electralab.serving.encoder_handlers import Detector, count_named
 from electralab.serving.generator_handlers import MaskFiller
 from electralab.serving.inputs import WindowConfig
 from electralab.tokens.tokenizer import Tokenizer
-
-# Fewer damaged words say nothing about a proofreader.
-_LEAST_DAMAGED = 20
 
 
 class ProofreadConfig(Settings):
@@ -114,73 +106,6 @@ def group_words(detection: Detection, tokenizer: Tokenizer) -> list[Word]:
             written = detection.text[word.start : word.end]
             words.append(Word(text=written, start=word.start, end=word.end, suspicion=max(scores)))
     return words
-
-
-def score_proofreading(
-    proofreader: Proofreader, texts: Sequence[str], *, share: float, seed: int
-) -> dict[DamageKind, ProofreadScores]:
-    """Each kind of damage by itself, planted in about this share of the words."""
-    from sklearn.metrics import roc_auc_score
-
-    threshold = proofreader.config.threshold
-    scores: dict[DamageKind, ProofreadScores] = {}
-    for kind in DAMAGE_KINDS:
-        rng = Random(f"{seed} {kind}")
-        documents = [damage_text(text, kind, share, rng) for text in texts]
-        # Before the work as well as after it, when words that the tokenizer does not see have dropped out.
-        _require_enough(sum(len(document.damages) for document in documents), texts, kind, share)
-        words: list[Word] = []
-        damages: list[Damage | None] = []
-        # For each damaged word that is named: what was there, and what is suggested.
-        hits: list[tuple[str, list[str]]] = []
-        for document in documents:
-            here = proofreader.score_words(document.text)
-            matched = [match_corruption(word, document.damages) for word in here]
-            named = [
-                (word, damage)
-                for word, damage in zip(here, matched, strict=True)
-                if damage is not None and word.suspicion > threshold
-            ]
-            suggested = proofreader.suggest(document.text, [word for word, _ in named])
-            for (_, damage), suggestions in zip(named, suggested, strict=True):
-                hits.append((damage.original.casefold(), [suggestion.text.casefold() for suggestion in suggestions]))
-            words += here
-            damages += matched
-        suspicion = np.array([word.suspicion for word in words], dtype=np.float32)
-        is_damaged = np.array([damage is not None for damage in damages], dtype=np.bool_)
-        num_damaged = int(is_damaged.sum())
-        _require_enough(num_damaged, texts, kind, share)
-        is_named = suspicion > threshold
-        worst = np.argsort(-suspicion, kind="stable")[:num_damaged]
-        scores[kind] = ProofreadScores(
-            words=len(words),
-            damaged=num_damaged,
-            precision=float(is_damaged[is_named].mean()) if is_named.any() else 0.0,
-            recall=float(is_named[is_damaged].mean()),
-            auc=float(roc_auc_score(is_damaged, suspicion)) if not is_damaged.all() else 0.5,
-            precision_at_damaged=float(is_damaged[worst].mean()),
-            corrected=sum(proposed[:1] == [original] for original, proposed in hits) / max(len(hits), 1),
-            among_suggestions=sum(original in proposed for original, proposed in hits) / max(len(hits), 1),
-        )
-    return scores
-
-
-def _require_enough(damaged: int, texts: Sequence[str], kind: DamageKind, share: float) -> None:
-    if damaged >= _LEAST_DAMAGED:
-        return
-    words = sum(map(count_words, texts))
-    # How many are damaged is random: half as much again is nearly always enough.
-    needed = 1.5 * _LEAST_DAMAGED * max(words / damaged if damaged else 0, 1 / share)
-    raise InputError(
-        f"--measure: {words:,} words have room for {damaged} damaged ones only ({kind}, {share:.0%} of the words), and "
-        f"{_LEAST_DAMAGED} are needed; give about {math.ceil(needed / 100) * 100:,} words"
-    )
-
-
-def match_corruption(word: Word, damages: Sequence[Damage]) -> Damage | None:
-    """The damage, of those in the order of the text, that the word has a part in."""
-    index = bisect_right(damages, word.start, key=lambda damage: damage.end)
-    return damages[index] if index < len(damages) and damages[index].start < word.end else None
 
 
 def render_proofs(proofs: Sequence[Proof], warning: str | None = None) -> str:

@@ -11,18 +11,12 @@ from electralab.shell.commands.detect import read_source
 
 if TYPE_CHECKING:
     from electralab.config import GivenSettings
-    from electralab.records.answers import ProofreadMeasure, ProofreadResult
+    from electralab.records.answers import ProofreadResult
+    from electralab.records.measurement import MeasureResult
 
 SUMMARY = "find words that look wrong in documents and suggest corrections"
 EXAMPLE = "electra proofread letter.txt notes.md --model runs/mine --html proofs.html"
 SETTINGS = "electralab.serving.proofreader:ProofreadConfig"
-
-# Scores of a kind of damage -> heads of their columns: "worst" is the precision among as many words as were damaged,
-# "first" and "among" say how often the original is the first suggestion, or one of them.
-_COLUMNS = {
-    **{"precision": "precision", "recall": "recall", "auc": "AUC"},
-    **{"precision_at_damaged": "worst", "corrected": "first", "among_suggestions": "among"},
-}
 
 
 def add_flags(parser: Parser) -> None:
@@ -49,27 +43,33 @@ def proofread(
     config: str | None = None,
     settings: GivenSettings | None = None,
     threads: int = 0,
-) -> ProofreadResult | ProofreadMeasure:
-    """Documents by name -> the words that look wrong, with suggestions; or how much of planted damage is found.
+) -> ProofreadResult | MeasureResult:
+    """Documents by name -> the words that look wrong, with suggestions; or, as `electralab.measure`, how much of
+    planted damage is found.
 
     >>> electralab.proofread({"letter": "we the people of the states"}, model="run", threads=1).proofs[0].words
     6
     """
     from electralab.artifacts import write_file
     from electralab.errors import UsageError
-    from electralab.records.answers import ProofreadMeasure, ProofreadResult
+    from electralab.measuring.items import MeasureConfig
+    from electralab.measuring.stage import measure_texts
+    from electralab.records.answers import ProofreadResult
     from electralab.runtime import use_threads
     from electralab.serving.model import Model
-    from electralab.serving.proofreader import ProofreadConfig, render_proofs, score_proofreading
+    from electralab.serving.proofreader import ProofreadConfig, render_proofs
 
     if measure and html:
         raise UsageError("proofread: --measure has scores and no page; leave out --html or --measure")
     resolved = settle(ProofreadConfig, config, settings)
     use_threads(threads)
-    proofreader = Model(Path(model), resolved.windows).make_proofreader(resolved)
+    loaded = Model(Path(model), resolved.windows)
     if measure:
-        scores = score_proofreading(proofreader, list(texts.values()), share=damage_share, seed=seed)
-        return ProofreadMeasure(model=str(model), threshold=resolved.threshold, scores=dict(scores))
+        planting = MeasureConfig(
+            windows=resolved.windows, threshold=resolved.threshold, error_rate=damage_share, seed=seed
+        )
+        return measure_texts(loaded, list(texts.values()), planting)
+    proofreader = loaded.make_proofreader(resolved)
     proofs = tuple(proofreader.proofread(text, source) for source, text in texts.items())
     heldout = proofreader.detector.heldout
     warning = heldout.warning if heldout else None
@@ -79,9 +79,9 @@ def proofread(
 
 
 def run(call: Call) -> None:
-    from electralab.records.answers import ProofreadMeasure
-    from electralab.reporting.blocks import Table
-    from electralab.reporting.format import format_names, format_number_of, tell
+    from electralab.records.measurement import MeasureResult
+    from electralab.reporting.format import format_names, format_number_of
+    from electralab.shell.commands.measure import print_measures
 
     flags = call.flags
     # Everything is read before the model is loaded: a file that is not there costs no seconds.
@@ -94,13 +94,8 @@ def run(call: Call) -> None:
         return
     call.say_loading(flags.model)
     result = call.ask(proofread, texts=texts)
-    if isinstance(result, ProofreadMeasure):
-        rows = [
-            [kind, scores.damaged, *(f"{getattr(scores, name):.3f}" for name in _COLUMNS)]
-            for kind, scores in result.scores.items()
-        ]
-        title = f"planted damage, threshold {result.threshold:g}"
-        call.print(*tell(result), Table(title, ["", "damaged", *_COLUMNS.values()], rows))
+    if isinstance(result, MeasureResult):
+        print_measures(call, result)
     else:
         if result.warning:
             call.console.print(f"warning: {result.warning}", style="yellow")
