@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import average_precision_score, fbeta_score, roc_auc_score
 
 from electralab.errors import InputError
-from electralab.measuring.items import DetectorValues, MeasureConfig, MeasuredItems, RankedItems, compare
+from electralab.measuring.items import DetectorValues, MeasuredItems, MeasuringConfig, RankedItems, compare
 
 RNG = np.random.default_rng(0)
 IS_WRONG = RNG.random(600) < 0.2
@@ -39,7 +39,7 @@ def test_scores_are_those_of_scikit_learn(values: np.ndarray[tuple[int], np.dtyp
 def test_model_is_recommended_only_where_it_does_better_than_counting() -> None:
     good, noise = (detector("good", GOOD, is_model=True), detector("noise", NOISE, is_model=True))
     counted_good, counted_noise = (detector("rarity", values, is_model=False) for values in (GOOD, NOISE))
-    config = MeasureConfig()
+    config = MeasuringConfig()
     better, worse, same = (
         compare(items(*pair), 0.5, config)
         for pair in ((good, counted_noise), (noise, counted_good), (good, counted_good))
@@ -61,7 +61,7 @@ def test_model_is_recommended_only_where_it_does_better_than_counting() -> None:
 
 def test_without_draws_there_are_no_intervals() -> None:
     pair = detector("good", GOOD, is_model=True), detector("rarity", NOISE, is_model=False)
-    found = compare(items(*pair), 0.5, MeasureConfig(resamples=0))
+    found = compare(items(*pair), 0.5, MeasuringConfig(resamples=0))
     assert found.detectors[0].auc.low is None
     assert found.best == "either"
 
@@ -69,4 +69,4 @@ def test_without_draws_there_are_no_intervals() -> None:
 def test_too_few_wrong_items_are_refused() -> None:
     few = MeasuredItems("a.tsv", "labels", "word", np.arange(600) < 19, np.arange(600), [])
     with pytest.raises(InputError, match=r"a\.tsv: 19 wrong and 581 right words are too few"):
-        compare(few, 0.5, MeasureConfig())
+        compare(few, 0.5, MeasuringConfig())

@@ -10,7 +10,7 @@ from little_models import build_pair, save_pair
 import electralab
 from electralab.errors import ElectraError
 from electralab.measuring.inputs.text import join_words
-from electralab.records.measurement import Measurement, MeasureResult
+from electralab.records.measurement import Measurement, MeasuringResult
 
 STEMS = [a + b + c for a in ("bar", "cal", "dor", "fen", "gul", "hop") for b in "aeiou" for c in ("min", "tel", "rod")]
 
@@ -54,7 +54,7 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def measure(model: Path, *files: Path, **settings: float) -> tuple[Measurement, ...]:
     result = electralab.measure(model, files, settings={"resamples": 20, **settings}, threads=1)
-    assert isinstance(result, MeasureResult)
+    assert isinstance(result, MeasuringResult)
     return result.measurements
 
 
@@ -79,7 +79,7 @@ def test_without_a_calibration_words_are_counted_in_the_reference_or_in_the_file
     # In the file itself every word was counted at least once.
     assert next(scores for scores in alone.detectors if scores.name == "unseen").auc.value == 0.5
     result = electralab.measure(pair, [labelled], reference=[texts], settings={"resamples": 20}, threads=1)
-    assert isinstance(result, MeasureResult)
+    assert isinstance(result, MeasuringResult)
     (beside,) = result.measurements
     assert next(scores for scores in beside.detectors if scores.name == "unseen").auc.value == 1.0
     assert (beside.best, beside.use) == ("counting", "rarity")
@@ -97,7 +97,7 @@ def test_errors_are_planted_in_plain_text_by_either_verb(calibrated: Path, texts
     by_proofread = electralab.proofread(
         {"a": texts.read_text()}, model=calibrated, measure=True, damage_share=0.1, threads=1
     )
-    assert isinstance(by_proofread, MeasureResult)
+    assert isinstance(by_proofread, MeasuringResult)
     assert [measurement.source for measurement in by_proofread.measurements] == kinds
 
 

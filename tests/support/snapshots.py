@@ -20,7 +20,8 @@ FOLDER = Path(__file__).parents[1] / "golden" / "snapshots"
 
 VERBS = (
     *("quickstart", "prepare", "pretrain", "finetune", "glue", "flops", "evaluate", "study", "analyze", "claims"),
-    *("report", "show", "detect", "predict", "proofread", "serve", "export", "compress", "import", "completion"),
+    *("report", "show", "detect", "predict", "proofread", "measure", "serve", "export", "compress", "import"),
+    "completion",
 )
 TEXT = "Anna sees the old horse."
 # Besides those that make the folders.

@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 LEAST_WRONG = 20
 
 
-class MeasureConfig(Settings):
+class MeasuringConfig(Settings):
     windows: WindowConfig = WindowConfig(batch_tokens=4096)
     error_rate: float | None = Field(None, gt=0, lt=0.5)
     """The share of words that are wrong: so many are planted (0.05), and p_wrong is shifted to it."""
@@ -80,7 +80,7 @@ class MeasuredInput(ABC):
 
     @abstractmethod
     def score(
-        self, model: Model, files: Sequence[Path], reference: Sequence[Path], config: MeasureConfig, stop: StopSignal
+        self, model: Model, files: Sequence[Path], reference: Sequence[Path], config: MeasuringConfig, stop: StopSignal
     ) -> Iterator[Update | MeasuredItems]:
         """`reference`: what counting is done in, such as training text or normal rows."""
 
@@ -88,7 +88,7 @@ class MeasuredInput(ABC):
 class RankedItems:
     """Items in the order of a detector, scored with any weights: what a bootstrap asks hundreds of times."""
 
-    class Scores(NamedTuple):
+    class WeightedScores(NamedTuple):
         auc: float
         average_precision: float
         best_f: float
@@ -106,14 +106,14 @@ class RankedItems:
         self._is_wrong, self._beta = is_wrong[self._order].astype(np.float64), beta
         self._named = 0 if detector.threshold is None else int((detector.values > detector.threshold).sum())
 
-    def score(self, weights: Floats) -> Scores:
+    def score(self, weights: Floats) -> WeightedScores:
         """Of items as often as their weights say; NaN where only right or only wrong ones are left."""
         ranked = weights[self._order]
         hits = np.cumsum(ranked * self._is_wrong)
         named = np.cumsum(ranked)
         wrong, right = float(hits[-1]), float(named[-1] - hits[-1])
         if not wrong or not right:
-            return self.Scores(*[float("nan")] * 7)
+            return self.WeightedScores(*[float("nan")] * 7)
         tp, total = hits[self._ends], named[self._ends]
         precision = tp / np.maximum(total, 1e-12)
         fp = np.append(0.0, total - tp)
@@ -122,7 +122,7 @@ class RankedItems:
         f = self._f(tp, total, wrong)
         best = int(f.argmax())
         at_hits, at_named = (float(sums[self._named - 1]) if self._named else 0.0 for sums in (hits, named))
-        return self.Scores(
+        return self.WeightedScores(
             *(auc, average_precision, float(f[best]), float(self._thresholds[best])),
             *(float(self._f(np.array([at_hits]), np.array([at_named]), wrong)[0]),),
             *(at_hits / at_named if at_named else 0.0, at_hits / wrong),
@@ -134,13 +134,13 @@ class RankedItems:
         return f
 
 
-def compare(items: MeasuredItems, beta: float, config: MeasureConfig) -> Measurement:
+def compare(items: MeasuredItems, beta: float, config: MeasuringConfig) -> Measurement:
     """The scores of every detector with intervals, and whether the model is worth its while.
 
     >>> wrong, groups = np.array([False, True] * 20), np.arange(40)
     >>> sure = DetectorValues("p", "a model", wrong * 0.9, is_model=True, threshold=0.5)
     >>> items = MeasuredItems("a", "labels", "word", wrong, groups, [sure, DetectorValues("n", "", groups * 1.0)])
-    >>> found = compare(items, 0.5, MeasureConfig())
+    >>> found = compare(items, 0.5, MeasuringConfig())
     >>> found.best, found.use, found.detectors[0].auc.value
     ('model', 'p', 1.0)
     """
@@ -165,7 +165,7 @@ def compare(items: MeasuredItems, beta: float, config: MeasureConfig) -> Measure
         drawn = np.array([ranked.score(weights) for weights in draws]).reshape(-1, len(value))
         drawn_precisions.append(drawn[:, 1])
 
-        def estimate(name: str, value: RankedItems.Scores = value, drawn: Floats = drawn) -> EstimateRecord:
+        def estimate(name: str, value: RankedItems.WeightedScores = value, drawn: Floats = drawn) -> EstimateRecord:
             return _estimate(getattr(value, name), drawn[:, value._fields.index(name)], len(names))
 
         is_stated = detector.threshold is not None

@@ -1,6 +1,6 @@
 """`electra measure` as a stage.
 
-MODEL, files -> MeasureResult
+MODEL, files -> MeasuringResult
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,8 +9,8 @@ from pathlib import Path
 from electralab.errors import InputError, UsageError, suggest
 from electralab.events import Event, Result
 from electralab.measuring.inputs import INPUTS, text
-from electralab.measuring.items import MeasureConfig, MeasuredInput, MeasuredItems, compare
-from electralab.records.measurement import MeasureResult
+from electralab.measuring.items import MeasuredInput, MeasuredItems, MeasuringConfig, compare
+from electralab.records.measurement import MeasuringResult
 from electralab.serving.model import Model
 from electralab.stopping import NO_STOP, StopSignal
 
@@ -20,9 +20,9 @@ def measure_files(
     files: Sequence[Path],
     reference: Sequence[Path],
     kind: str,
-    config: MeasureConfig,
+    config: MeasuringConfig,
     stop: StopSignal,
-) -> Iterator[Event[MeasureResult]]:
+) -> Iterator[Event[MeasuringResult]]:
     """`kind` names one of INPUTS; empty: the one that the model reads the first file as."""
     for file in (*files, *reference):
         if not file.is_file():
@@ -35,17 +35,17 @@ def measure_files(
             measurements.append(compare(update, chosen.beta, config))
         else:
             yield update
-    yield Result(MeasureResult(model=str(path), kind=chosen.name, measurements=tuple(measurements)))
+    yield Result(MeasuringResult(model=str(path), kind=chosen.name, measurements=tuple(measurements)))
 
 
-def measure_texts(model: Model, texts: Sequence[str], config: MeasureConfig) -> MeasureResult:
+def measure_texts(model: Model, texts: Sequence[str], config: MeasuringConfig) -> MeasuringResult:
     """On errors planted in these texts."""
     measurements = [
         compare(update, text.INPUT.beta, config)
         for update in text.score_planted(text.WordDetectors(model, (), config), texts, NO_STOP)
         if isinstance(update, MeasuredItems)
     ]
-    return MeasureResult(model=str(model.path), kind=text.INPUT.name, measurements=tuple(measurements))
+    return MeasuringResult(model=str(model.path), kind=text.INPUT.name, measurements=tuple(measurements))
 
 
 def choose_input(model: Model, files: Sequence[Path], kind: str) -> MeasuredInput:

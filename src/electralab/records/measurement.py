@@ -1,6 +1,6 @@
 """How well a model and simple counting tell wrong words (events, points) from right ones, side by side.
 
-electra measure -> MeasureResult
+electra measure -> MeasuringResult
 """
 
 from typing import Literal
@@ -54,7 +54,7 @@ class Measurement(Record):
     more: dict[str, float] = Field({})
 
 
-class MeasureResult(Record):
+class MeasuringResult(Record):
     model: str
     kind: str
     measurements: tuple[Measurement, ...]

@@ -18,7 +18,7 @@ from electralab.detection.calibration import PlantedText, plant_errors, probabil
 from electralab.detection.words import FEATURES, Floats, ScoredText, WordFrequencies, WordReader
 from electralab.errors import InputError
 from electralab.events import Note, Progress, Update
-from electralab.measuring.items import LEAST_WRONG, DetectorValues, MeasureConfig, MeasuredInput, MeasuredItems
+from electralab.measuring.items import LEAST_WRONG, DetectorValues, MeasuredInput, MeasuredItems, MeasuringConfig
 from electralab.records.answers import Word
 from electralab.serving.inputs import tokenize
 from electralab.serving.model import Model
@@ -43,7 +43,7 @@ _DETECTORS = {
 _NEEDS_NETWORK = ("p_wrong", "p_replaced", "surprise")
 
 
-class Text(MeasuredInput):
+class MeasuredText(MeasuredInput):
     name = "text"
     beta = 0.5
 
@@ -53,7 +53,7 @@ class Text(MeasuredInput):
         return not model.detector.tokenizer.is_symbols and (suffix not in TABLE_SUFFIXES - {".txt"} or has_labels(path))
 
     def score(
-        self, model: Model, files: Sequence[Path], reference: Sequence[Path], config: MeasureConfig, stop: StopSignal
+        self, model: Model, files: Sequence[Path], reference: Sequence[Path], config: MeasuringConfig, stop: StopSignal
     ) -> Iterator[Update | MeasuredItems]:
         detectors = WordDetectors(model, [read_text(path, _ENCODING) for path in reference], config)
         labelled = [path for path in files if has_labels(path)]
@@ -63,7 +63,7 @@ class Text(MeasuredInput):
             yield from score_planted(detectors, plain, stop)
 
 
-INPUT = Text()
+INPUT = MeasuredText()
 
 
 def has_labels(path: Path) -> bool:
@@ -105,7 +105,7 @@ def join_words(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
 class WordDetectors:
     """What every detector says of the words of texts."""
 
-    def __init__(self, model: Model, counted: Sequence[str], config: MeasureConfig) -> None:
+    def __init__(self, model: Model, counted: Sequence[str], config: MeasuringConfig) -> None:
         """`counted`: texts in which words are counted; without them what the calibration has counted is taken."""
         self.detector, self.config, self.model = model.detector, config, model
         self.scorer = self.detector.scorer

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from electralab.config import GivenSettings
     from electralab.display import Display
     from electralab.records.findings import EstimateRecord
-    from electralab.records.measurement import MeasurePlan, MeasureResult
+    from electralab.records.measurement import MeasurePlan, MeasuringResult
     from electralab.reporting.blocks import Block
 
 SUMMARY = "measure how well a model finds what is wrong, beside simple counting"
 EXAMPLE = "electra measure runs/mine essays.tsv"
-SETTINGS = "electralab.measuring.items:MeasureConfig"
+SETTINGS = "electralab.measuring.items:MeasuringConfig"
 
 
 def add_flags(parser: Parser) -> None:
@@ -45,7 +45,7 @@ def measure(
     threads: int = 0,
     dry_run: bool = False,
     display: Display | None = None,
-) -> MeasureResult | MeasurePlan:
+) -> MeasuringResult | MeasurePlan:
     """AUC, average precision and F of the model's scores and of simple counts, and which of them to use.
 
     >>> electralab.measure("run", ["speeches.txt"], threads=1).measurements[0].source
@@ -57,11 +57,11 @@ def measure(
     if dry_run:
         return MeasurePlan(model=str(model), files=tuple(map(str, paths)), reference=tuple(map(str, references)))
     display = open_display(display)
-    from electralab.measuring.items import MeasureConfig
+    from electralab.measuring.items import MeasuringConfig
     from electralab.measuring.stage import measure_files
     from electralab.runtime import use_threads
 
-    resolved = settle(MeasureConfig, config, settings)
+    resolved = settle(MeasuringConfig, config, settings)
     use_threads(threads)
     return display.run(lambda stop: measure_files(Path(model), paths, references, kind or "", resolved, stop))
 
@@ -73,8 +73,9 @@ def run(call: Call) -> None:
     call.answer(result)
 
 
-def print_measures(call: Call, result: MeasureResult) -> None:
-    """A sentence and a table for each measurement; `proofread --measure` prints the same."""
+def print_measures(call: Call, result: MeasuringResult) -> None:
+    """A sentence and a table for each measurement, whose F, precision and recall are those at the stated threshold;
+    `proofread --measure` prints the same."""
     from electralab.reporting.blocks import Table
     from electralab.reporting.format import format_estimate, format_value, tell
 
@@ -85,12 +86,15 @@ def print_measures(call: Call, result: MeasureResult) -> None:
     for measurement in result.measurements:
         extra = list(measurement.detectors[0].more)
         f = f"F{measurement.beta:g}"
-        head = ["", "AUC", "average precision", f"best {f}", f"{f} as stated", "precision", "recall", *extra]
+        head = ["", "AUC", "average precision", f"best {f}", f, "precision", "recall", *extra]
         rows = []
         for scores in measurement.detectors:
             named = f"{scores.name}" + (f" > {scores.threshold:g}" if scores.threshold is not None else "")
-            at = ["" if value is None else f"{value:.3f}" for value in (scores.precision, scores.recall)]
-            row = [named, cell(scores.auc), cell(scores.average_precision), cell(scores.best_f), cell(scores.f), *at]
+            auc, best, *at = (
+                "" if value is None else f"{value:.3f}"
+                for value in (scores.auc.value, scores.best_f.value, scores.precision, scores.recall)
+            )
+            row = [named, auc, cell(scores.average_precision), best, cell(scores.f), *at]
             rows.append([*row, *(format_value(scores.more.get(name)) for name in extra)])
         blocks += [*tell(measurement), Table(measurement.source, head, rows)]
     call.print(*blocks)

@@ -12,7 +12,7 @@ from electralab.shell.commands.detect import read_source
 if TYPE_CHECKING:
     from electralab.config import GivenSettings
     from electralab.records.answers import ProofreadResult
-    from electralab.records.measurement import MeasureResult
+    from electralab.records.measurement import MeasuringResult
 
 SUMMARY = "find words that look wrong in documents and suggest corrections"
 EXAMPLE = "electra proofread letter.txt notes.md --model runs/mine --html proofs.html"
@@ -43,7 +43,7 @@ def proofread(
     config: str | None = None,
     settings: GivenSettings | None = None,
     threads: int = 0,
-) -> ProofreadResult | MeasureResult:
+) -> ProofreadResult | MeasuringResult:
     """Documents by name -> the words that look wrong, with suggestions; or, as `electralab.measure`, how much of
     planted damage is found.
 
@@ -52,7 +52,7 @@ def proofread(
     """
     from electralab.artifacts import write_file
     from electralab.errors import UsageError
-    from electralab.measuring.items import MeasureConfig
+    from electralab.measuring.items import MeasuringConfig
     from electralab.measuring.stage import measure_texts
     from electralab.records.answers import ProofreadResult
     from electralab.runtime import use_threads
@@ -65,7 +65,7 @@ def proofread(
     use_threads(threads)
     loaded = Model(Path(model), resolved.windows)
     if measure:
-        planting = MeasureConfig(
+        planting = MeasuringConfig(
             windows=resolved.windows, threshold=resolved.threshold, error_rate=damage_share, seed=seed
         )
         return measure_texts(loaded, list(texts.values()), planting)
@@ -79,7 +79,7 @@ def proofread(
 
 
 def run(call: Call) -> None:
-    from electralab.records.measurement import MeasureResult
+    from electralab.records.measurement import MeasuringResult
     from electralab.reporting.format import format_names, format_number_of
     from electralab.shell.commands.measure import print_measures
 
@@ -94,7 +94,7 @@ def run(call: Call) -> None:
         return
     call.say_loading(flags.model)
     result = call.ask(proofread, texts=texts)
-    if isinstance(result, MeasureResult):
+    if isinstance(result, MeasuringResult):
         print_measures(call, result)
     else:
         if result.warning:
