@@ -16,10 +16,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from typing_extensions import TypedDict  # pydantic takes that of typing from Python 3.12 on
 
 from electralab.errors import DamagedArtifact, FolderInUse, InputError, StorageError
@@ -267,6 +268,12 @@ def verify_folder(folder: Path, remedy: str) -> Manifest:
         except OSError as error:
             raise DamagedArtifact(f"{file}: cannot be read ({error.strerror}); {remedy}") from None
     return manifest
+
+
+def count_parameters(weights: Path) -> int:
+    """Of a safetensors file, by the shapes that it begins with; no tensor is read."""
+    with safe_open(weights, framework="numpy") as file:
+        return sum(prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118  it is no mapping
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -31,6 +31,22 @@ class Settings(BaseModel):
 
 
 S = TypeVar("S", bound=Settings)
+
+
+class Complaint(NamedTuple):
+    """The first thing that is wrong with a value."""
+
+    name: str
+    """Dotted, of the part that is wrong; empty for the value as a whole."""
+    message: str
+    given: object
+    is_missing: bool
+
+
+def first_complaint(error: ValidationError) -> Complaint:
+    details = error.errors()[0]
+    name, kind = ".".join(map(str, details["loc"])), details["type"]
+    return Complaint(name, details["msg"].removeprefix("Value error, "), details["input"], kind == "missing")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """Laws that were planted are found again, and noise is not taken for one."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,8 @@ import torch
 from electralab.analysis.finding import Resampler
 from electralab.analysis.measures import scaling
 from electralab.errors import InputError
+from electralab.records.record import JsonTree
+from electralab.records.run import Budget, PretrainResults, RunFingerprint
 
 RNG = np.random.default_rng
 SIZES, TOKENS = (column.ravel() for column in np.meshgrid([1e6, 4e6, 2e7], [1e7, 1e8, 5e8, 2e9]))
@@ -65,10 +66,10 @@ def write_run(folder: Path, size: int, loss: float, objective: str = "mlm") -> N
     (folder / "export" / name).mkdir(parents=True)
     weights = {"a": torch.zeros(size, 3), "b": torch.zeros(2)}
     safetensors.torch.save_file(weights, folder / "export" / name / "model.safetensors", {"format": "pt"})
-    (folder / "results.json").write_text(
-        json.dumps({"tokens": 100 * (3 * size + 2), "flops": 7 * size, "heldout": heldout})
-    )
-    (folder / "run.json").write_text(json.dumps({"settings": {"objective": objective}}))
+    facts = {"tokens": 100 * (3 * size + 2), "flops": 7 * size, "seconds": 1.0, "heldout": heldout}
+    PretrainResults.model_validate({"objective": objective, "step": 9, **facts}).write(folder)
+    budget, settings = Budget("steps", 9), JsonTree(objective=objective)
+    RunFingerprint(data="", init_from="", settings=settings, budget=budget, total_steps=9, threads=1).write(folder)
 
 
 def test_runs_are_found_wherever_they_lie(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from torch import nn
 
 from electralab.analysis import probe_sets
 from electralab.analysis.finding import Resampler
-from electralab.artifacts import read_json, real_path, sha256_json
+from electralab.artifacts import real_path, sha256_json
 from electralab.config import Alias, Settings
 from electralab.corpus.readers import ReadingConfig
 from electralab.errors import InputError, UsageError
@@ -29,7 +29,10 @@ from electralab.model.encoder import Encoder
 from electralab.model.folders import folder as folders
 from electralab.model.folders.native_format import is_onnx
 from electralab.model.weights import init_weights
+from electralab.pretraining.settings import parse_stored
 from electralab.randomness import mix
+from electralab.records.kinds import find_kind
+from electralab.records.run import RunFingerprint
 from electralab.runtime import choose_device
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -119,10 +122,10 @@ def load_analysis_model(folder: Path, name: str = "", device: torch.device | Non
     encoder = _main_encoder(discriminator, generator) or folders.load_encoder(paths[0]).to(device)
     # A table that is too small for the tokenizer would fail far from its cause.
     tokenizer.require_fit(encoder.config.vocab_size, folder)
-    run = folder / "run.json"
-    settings = read_json(run).get("settings", {}) if run.is_file() else {}
+    folder_kind = find_kind(folder)
+    run = RunFingerprint.find(folder) if folder_kind and folder_kind.name == "run" else None
     kind: Kind
-    if objective := folders.read_objective(paths[0]) or str(settings.get("objective", "")):
+    if objective := folders.read_objective(paths[0]) or (run.objective if run else ""):
         kind = kind_of(objective)
     elif discriminator is not None:
         kind = "electra"
@@ -135,7 +138,8 @@ def load_analysis_model(folder: Path, name: str = "", device: torch.device | Non
     is_counted = kind in ("electra", "electra-15", "mlm", "causal")
     if generator is not None and not isinstance(generator, TwoStream) and is_counted:
         length = generator.config.sequence_length
-        mask_share = settings.get("masking", {}).get("mask_share", _MASK_SHARE)
+        config = parse_stored(run.settings) if run else None
+        mask_share = config.masking.mask_share if config else _MASK_SHARE
         num_targets = length - 1 if kind == "causal" else flops.count_masked(length, mask_share)
         count = flops.two_tower_flops if isinstance(generator, TwoTower) else flops.generator_flops
         forward = count(generator.config, 1, length, num_targets)

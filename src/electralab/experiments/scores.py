@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from electralab.artifacts import MANIFEST, sha256_file
-from electralab.config import ConfigLayer, GivenSettings, resolve
+from electralab.config import ConfigLayer, GivenSettings, first_complaint, resolve
 from electralab.errors import InputError, UsageError
 from electralab.evaluation.blimp import read_pairs
 from electralab.evaluation.stage import EvaluateConfig
@@ -177,8 +177,8 @@ def read_score(score: Score, result: GivenSettings) -> Measured:
     try:
         answer = ScoreAnswer.model_validate(result)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise InputError(f"the result cannot be read ({first['loc'][0]}: {first['msg']})") from None
+        name, message, *_ = first_complaint(error)
+        raise InputError(f"the result cannot be read ({name}: {message})") from None
     section, scores = ("dev", answer.dev) if score.is_tuned else ("scores", answer.scores)
     if scores is None:
         raise InputError(f"the result has no section {section!r}")

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from electralab.artifacts import new_folder, read_json, sha256_file, sha256_json, write_json
-from electralab.config import Settings
+from electralab.config import Settings, first_complaint
 from electralab.errors import DamagedArtifact, InputError
 from electralab.events import Event, Progress, Result, warn
 from electralab.model.folders.folder import Storage, load_task_model, locate_model, save_network
@@ -93,7 +93,8 @@ def load_task_config(folder: Path, network: TaskModel, tokenizer: Tokenizer) -> 
     try:
         return LoadedTaskModel(network, tokenizer, TaskModelConfig.model_validate(read_json(path)))
     except ValidationError as error:
-        raise DamagedArtifact(f"{path}: not what a task is ({error.errors()[0]['msg']}); restore the file") from None
+        reason = first_complaint(error).message
+        raise DamagedArtifact(f"{path}: not what a task is ({reason}); restore the file") from None
 
 
 def identify_model(*folders: Path) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from electralab.config import Alias, Settings, SettingsTree
+from electralab.config import Alias, Settings, SettingsTree, first_complaint
 from electralab.errors import UsageError
 
 Backbone = Literal["electra", "modern"]
@@ -292,9 +292,8 @@ def derive_encoders(
         is_causal = generator.kind in ("causal", "two-tower")
         return EncoderConfig(**generator_settings, is_causal=is_causal), EncoderConfig(**settings)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ": ".join(["model, generator", *(str(name) for name in first["loc"])])
-        raise UsageError(f"{where}: {first['msg'].removeprefix('Value error, ')}") from None
+        name, message, *_ = first_complaint(error)
+        raise UsageError(f"model, generator: {f'{name}: ' if name else ''}{message}") from None
 
 
 def _scale(size: int, share: float, multiple: int = 1) -> int:

@@ -52,8 +52,10 @@ class HeadConfig(Settings):
     @model_validator(mode="before")
     @classmethod
     def _find_shape(cls, values: Any) -> Any:
-        is_known = isinstance(values, dict) and values.get("kind") in _SHAPES
-        return {"shape": _SHAPES[values["kind"]]} | values if is_known else values
+        match values:
+            case {"kind": str(kind)} if kind in _SHAPES:
+                return {"shape": _SHAPES[kind]} | values
+        return values
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -12,9 +12,16 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from electralab.records.record import FileRecord, JsonTree, PlanRecord, Record
 
-# Names of before there were ids.
+
+class _FindingIds(Record):
+    """Ids of findings by the names, or patterns of names, that they had before there were ids."""
+
+    names: dict[str, str]
+    patterns: dict[str, str]
+
+
 _IDS_FILE = Path(__file__).with_name("finding_ids.toml")
-_IDS: dict[str, dict[str, str]] = tomllib.loads(_IDS_FILE.read_text(encoding="utf-8"))
+_IDS = _FindingIds.model_validate(tomllib.loads(_IDS_FILE.read_text(encoding="utf-8")))
 
 
 def id_of_name(name: str) -> str:
@@ -23,15 +30,15 @@ def id_of_name(name: str) -> str:
     >>> id_of_name("W₂ to news")
     'transfer.w2.news'
     """
-    for pattern, id in _IDS["patterns"].items():
+    for pattern, id in _IDS.patterns.items():
         if match := re.fullmatch(pattern, name):
             return match.expand(id)
-    return _IDS["names"].get(name, "")
+    return _IDS.names.get(name, "")
 
 
 def name_of_id(id: str) -> str:
     """The name of a finding that claims ask for, for a sentence about it where nobody measured it."""
-    return next((name for name, other in _IDS["names"].items() if other == id), id)
+    return next((name for name, other in _IDS.names.items() if other == id), id)
 
 
 class EstimateRecord(Record):

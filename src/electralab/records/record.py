@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from electralab.artifacts import read_json, write_json
+from electralab.config import first_complaint
 from electralab.errors import DamagedArtifact, quote
 
 JsonTree = dict[str, JsonValue]
@@ -70,12 +71,11 @@ class FileRecord(Record):
         try:
             return cls.model_validate(value)
         except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(str(part) for part in first["loc"])
-            got = "" if first["type"] == "missing" else f", got {quote(first['input'])}"
-            where = f"{place}: " if place else ""
+            wrong = first_complaint(error)
+            got = "" if wrong.is_missing else f", got {quote(wrong.given)}"
+            where = f"{wrong.name}: " if wrong.name else ""
             raise DamagedArtifact(
-                f"{path}: not as electralab writes it ({where}{first['msg']}{got}); "
+                f"{path}: not as electralab writes it ({where}{wrong.message}{got}); "
                 "restore the file, or run the command that wrote it again"
             ) from None
 

@@ -9,13 +9,13 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import prod
 from pathlib import Path
 from typing import Literal, TypeVar, cast, get_args
 
 from pydantic import ConfigDict, Field, JsonValue, ValidationError
+from safetensors import SafetensorError
 
-from electralab.artifacts import real_path
+from electralab.artifacts import count_parameters, real_path
 from electralab.errors import DamagedArtifact, InputError
 from electralab.records.compression import Tradeoff
 from electralab.records.evaluation import EvaluationResult
@@ -283,13 +283,9 @@ def _count_parameters(path: Path) -> dict[str, int]:
     """Of each exported network, from the heads of its files alone."""
     counts = {}
     for file in sorted(path.glob("export/*/model.safetensors")):
-        with file.open("rb") as opened:
-            size = int.from_bytes(opened.read(8), "little")
-            text = opened.read(size) if size < _MOST_BYTES else b""
         try:
-            head = json.loads(text)
-            counts[file.parent.name] = sum(prod(head[name]["shape"]) for name in head if name != "__metadata__")
-        except (ValueError, TypeError, KeyError):
+            counts[file.parent.name] = count_parameters(file)
+        except (OSError, SafetensorError):
             continue
     return {name: count for name, count in counts.items() if count}
 

@@ -3,7 +3,6 @@
 AnalysisModel, runs -> alpha and beta of the law, exponent of a power law, error on runs left out
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import itemgetter
@@ -16,9 +15,11 @@ from electralab.analysis.arrays import FloatArray, require_count
 from electralab.analysis.data import kind_of
 from electralab.analysis.finding import Controlled, Finding, Resampler, skip_on_error
 from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
-from electralab.artifacts import read_json
+from electralab.artifacts import count_parameters
 from electralab.errors import InputError
 from electralab.pretraining.stage import primary_network
+from electralab.records.kinds import find_kind
+from electralab.records.run import PretrainResults, RunFingerprint
 from electralab.statistics import Interval, null_interval
 
 _EXPONENTS = np.geomspace(0.003, 3.0, 40)
@@ -49,20 +50,15 @@ def read_points(folder: Path) -> list[RunPoint]:
     globs = ("*/results.json", "*/*/results.json", "*/*/*/results.json")
     points = []
     for run in sorted({path.parent for glob in globs for path in folder.glob(glob)}):
-        results = read_json(run / "results.json")
-        settings = read_json(run / "run.json").get("settings", {}) if (run / "run.json").is_file() else {}
-        heldout, objective = results.get("heldout"), settings.get("objective")
-        if not isinstance(heldout, dict) or not isinstance(objective, str):
+        kind = find_kind(run)
+        if kind is None or kind.name != "run" or not (run / RunFingerprint.FILE).is_file():
             continue
+        results, objective = PretrainResults.read(run), RunFingerprint.read(run).objective
         weights = run / "export" / primary_network(objective) / "model.safetensors"
-        loss = next((float(heldout[name]) for name in _LOSSES if name in heldout), None)
+        loss = next((loss for name in _LOSSES if (loss := results.heldout.get(name)) is not None), None)
         if loss is not None and weights.is_file():
-            # Counted by the shapes at the head of the file.
-            with weights.open("rb") as file:
-                header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-            shapes = [tensor["shape"] for name, tensor in header.items() if name != "__metadata__"]
-            size = sum(int(np.prod(shape)) for shape in shapes)
-            points.append(RunPoint(str(run), objective, size, int(results["tokens"]), int(results["flops"]), loss))
+            size = count_parameters(weights)
+            points.append(RunPoint(str(run), objective, size, results.tokens, results.flops, loss))
     if not points:
         raise InputError(f"{folder}: holds no finished pre-training run; give a folder of runs or a study")
     return points

@@ -23,6 +23,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeGuard, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor, nn
 
+from electralab.config import first_complaint
 from electralab.errors import InputError, quote
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.settings import MAX_LAYERS, MAX_POSITIONS, MAX_SIZE, EncoderConfig
@@ -186,10 +187,9 @@ _ATTENTION_KINDS = ("full_attention", "sliding_attention")
 
 def describe_invalid(error: ValidationError) -> str:
     """What is wrong in config.json, in half a sentence."""
-    first = error.errors()[0]
-    name = quote(".".join(str(part) for part in first["loc"])).strip("'")
-    message = first["msg"].removeprefix("Value error, ").partition(" or instance of ")[0]
-    got = "" if isinstance(first["input"], dict) else f" (got {quote(first['input'])})"
+    wrong = first_complaint(error)
+    name, message = quote(wrong.name).strip("'"), wrong.message.partition(" or instance of ")[0]
+    got = "" if isinstance(wrong.given, dict) else f" (got {quote(wrong.given)})"
     return f"{CONFIG}: {name + ': ' if name else ''}{message[:1].lower()}{message[1:]}{got}"
 
 

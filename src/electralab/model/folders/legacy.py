@@ -143,7 +143,8 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def translate_tensorflow(variables: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
     """The released names -> today's, for each network; the embeddings belong to both, the optimizer's to none."""
-    networks: dict[str, dict[str, Tensor]] = {network: {} for network in _NETWORKS}
+    discriminator: dict[str, Tensor] = {}
+    generator: dict[str, Tensor] = {}
     for name, variable in variables.items():
         if name.endswith(("adam_m", "adam_v", "global_step")):
             continue
@@ -155,18 +156,18 @@ def translate_tensorflow(variables: Mapping[str, Tensor]) -> dict[str, dict[str,
         today = f"{today}.weight" if today.endswith("_embeddings") else today
         match root:
             case "electra":
-                networks["discriminator"][f"electra.{today}"] = tensor
+                discriminator[f"electra.{today}"] = tensor
                 if inner.startswith("embeddings/"):
-                    networks["generator"].setdefault(f"electra.{today}", tensor)
+                    generator.setdefault(f"electra.{today}", tensor)
             case "generator":
-                networks["generator"][f"electra.{today}"] = tensor
+                generator[f"electra.{today}"] = tensor
             case "discriminator_predictions":
-                networks["discriminator"][f"{root}.{today.replace('dense_1.', 'dense_prediction.')}"] = tensor
+                discriminator[f"{root}.{today.replace('dense_1.', 'dense_prediction.')}"] = tensor
             case "generator_predictions" if inner == "output_bias":
-                networks["generator"]["generator_lm_head.bias"] = tensor
+                generator["generator_lm_head.bias"] = tensor
             case "generator_predictions":
-                networks["generator"][f"{root}.{today}"] = tensor
-    return networks
+                generator[f"{root}.{today}"] = tensor
+    return dict(zip(_NETWORKS, (discriminator, generator), strict=True))
 
 
 def infer_config(tensors: Mapping[str, Tensor]) -> ConfigTree:
