@@ -5,7 +5,7 @@ A layer is a plain nested dict with the name of where it came from, so that an e
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, TypeVar, get_args
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_core import ErrorDetails
 
 from electralab.errors import InputError, UsageError, suggest
 
@@ -34,19 +33,27 @@ S = TypeVar("S", bound=Settings)
 
 
 class Complaint(NamedTuple):
-    """The first thing that is wrong with a value."""
+    """A thing that is wrong with a value."""
 
-    name: str
-    """Dotted, of the part that is wrong; empty for the value as a whole."""
+    path: tuple[str, ...]
+    """Of the part that is wrong; empty for the value as a whole."""
     message: str
     given: object
-    is_missing: bool
+    kind: str
+    """As pydantic calls it."""
+    expected: str
+    """The words that would do, in quotes, where the value is to be one of several."""
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.path)
 
 
-def first_complaint(error: ValidationError) -> Complaint:
-    details = error.errors()[0]
-    name, kind = ".".join(map(str, details["loc"])), details["type"]
-    return Complaint(name, details["msg"].removeprefix("Value error, "), details["input"], kind == "missing")
+def first_complaint(error: ValidationError, rank: Callable[[str], int] = lambda _: 0) -> Complaint:
+    """The first of the kind with the lowest rank."""
+    details = min(error.errors(), key=lambda details: rank(details["type"]))
+    message, expected = details["msg"].removeprefix("Value error, "), details.get("ctx", {}).get("expected", "")
+    return Complaint(tuple(map(str, details["loc"])), message, details["input"], details["type"], str(expected))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +164,7 @@ def resolve(kind: type[S], layers: Iterable[ConfigLayer]) -> S:
     except ValidationError as error:
         # A misspelt name first, a missing one last: the one may be why the other.
         ranks = {"extra_forbidden": 0, "missing": 2}
-        first = min(error.errors(), key=lambda details: ranks.get(details["type"], 1))
+        first = first_complaint(error, lambda kind: ranks.get(kind, 1))
         raise UsageError(_explain(kind, first, stack)) from None
 
 
@@ -201,17 +208,15 @@ def _merge(into: SettingsTree, values: GivenSettings) -> None:
             into[key] = branch
 
 
-def _explain(kind: type[Settings], error: ErrorDetails, layers: Sequence[ConfigLayer]) -> str:
+def _explain(kind: type[Settings], wrong: Complaint, layers: Sequence[ConfigLayer]) -> str:
     """One sentence: which file or flag to mend, which setting, what is wrong with it, what would do."""
-    problem, given = error["type"], error["input"]
-    message = error["msg"].removeprefix("Value error, ")
-    message = message[:1].lower() + message[1:]
-    path = [str(part) for part in error["loc"]]
+    path, given = wrong.path, wrong.given
+    message = wrong.message[:1].lower() + wrong.message[1:]
     if not path:  # of several settings together, of which the last layer speaks last
         return f"{next((layer.source for layer in reversed(layers) if layer.values), 'settings')}: {message}"
     *sections, name = path
     where = ": ".join([_sources(layers, path), *([".".join(sections)] if sections else [])])
-    if problem == "extra_forbidden":
+    if wrong.kind == "extra_forbidden":
         for section in sections:
             kind = _settings_of(kind, section) or kind
         known = list(kind.model_fields)
@@ -220,14 +225,14 @@ def _explain(kind: type[Settings], error: ErrorDetails, layers: Sequence[ConfigL
         inside = [f"{field}.{name}" for field, settings in inner.items() if settings and name in settings.model_fields]
         otherwise = f"did you mean {inside[0]!r}?" if inside else f"known are {', '.join(known)}"
         return f"{where}: no setting named {name!r}; {suggest(name, [*known, *_aliases(kind)], otherwise)}"
-    if problem == "missing":
+    if wrong.kind == "missing":
         return f"{where}: {name}: has no value and no default; give one"
-    if problem == "model_type":
+    if wrong.kind == "model_type":
         return f"{where}: {name}: is a section with settings of its own (got {given!r}); name one of them"
     got = "" if isinstance(given, dict) else f" (got {given!r})"
     # Of a word that is not among those that would do, the nearest of them.
-    expected = error["ctx"].get("expected", "") if problem == "literal_error" else ""
-    hint = suggest(str(given), re.findall(r"'([^']*)'", expected), "correct this setting")
+    words = re.findall(r"'([^']*)'", wrong.expected) if wrong.kind == "literal_error" else []
+    hint = suggest(str(given), words, "correct this setting")
     return f"{where}: {name}: {message}{got}; {hint}"
 
 

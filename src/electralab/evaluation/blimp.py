@@ -31,7 +31,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from electralab.artifacts import sha256_json
 from electralab.config import Settings
@@ -84,6 +84,16 @@ class MinimalPair:
     """The paradigm it was made by; without one, the name of its file."""
     linguistics_term: str
     field: str
+
+
+class _Line(BaseModel):
+    """What we read of a line of BLiMP, which may hold anything."""
+
+    sentence_good: object = None
+    sentence_bad: object = None
+    uid: object = Field(default=None, alias="UID")
+    linguistics_term: object = ""
+    field: object = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,16 +182,16 @@ def _parse(file: str, number: int, content: bytes) -> MinimalPair | str:
         return f"is not JSON ({error})"
     if not isinstance(record, dict):
         return "is not a JSON object"
-    good, bad = record.get("sentence_good"), record.get("sentence_bad")
-    for name, sentence in (("sentence_good", good), ("sentence_bad", bad)):
+    line = _Line.model_validate(record)
+    for name, sentence in (("sentence_good", line.sentence_good), ("sentence_bad", line.sentence_bad)):
         if not isinstance(sentence, str) or not sentence.strip():
             return f"has no text in {name!r}"
         if _LONE_SURROGATE.search(sentence):
             return f"has half a character in {name!r}"
-    uid = record.get("UID") or Path(file).name.split(".")[0]
+    uid = line.uid or Path(file).name.split(".")[0]
     # BLiMP spells one field in two ways: "syntax_semantics" and "syntax/semantics".
-    field = str(record.get("field", "")).replace("/", "_")
-    return MinimalPair(str(good), str(bad), str(uid), str(record.get("linguistics_term", "")), field)
+    field = str(line.field).replace("/", "_")
+    return MinimalPair(str(line.sentence_good), str(line.sentence_bad), str(uid), str(line.linguistics_term), field)
 
 
 def _read_lines(data: Path) -> Iterator[tuple[str, int, bytes]]:

@@ -177,8 +177,8 @@ def read_score(score: Score, result: GivenSettings) -> Measured:
     try:
         answer = ScoreAnswer.model_validate(result)
     except ValidationError as error:
-        name, message, *_ = first_complaint(error)
-        raise InputError(f"the result cannot be read ({name}: {message})") from None
+        wrong = first_complaint(error)
+        raise InputError(f"the result cannot be read ({wrong.name}: {wrong.message})") from None
     section, scores = ("dev", answer.dev) if score.is_tuned else ("scores", answer.scores)
     if scores is None:
         raise InputError(f"the result has no section {section!r}")

@@ -292,8 +292,8 @@ def derive_encoders(
         is_causal = generator.kind in ("causal", "two-tower")
         return EncoderConfig(**generator_settings, is_causal=is_causal), EncoderConfig(**settings)
     except ValidationError as error:
-        name, message, *_ = first_complaint(error)
-        raise UsageError(f"model, generator: {f'{name}: ' if name else ''}{message}") from None
+        wrong = first_complaint(error)
+        raise UsageError(": ".join(["model, generator", *wrong.path, wrong.message])) from None
 
 
 def _scale(size: int, share: float, multiple: int = 1) -> int:

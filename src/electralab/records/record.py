@@ -72,7 +72,7 @@ class FileRecord(Record):
             return cls.model_validate(value)
         except ValidationError as error:
             wrong = first_complaint(error)
-            got = "" if wrong.is_missing else f", got {quote(wrong.given)}"
+            got = "" if wrong.kind == "missing" else f", got {quote(wrong.given)}"
             where = f"{wrong.name}: " if wrong.name else ""
             raise DamagedArtifact(
                 f"{path}: not as electralab writes it ({where}{wrong.message}{got}); "

@@ -120,7 +120,7 @@ def _frame(axes: "Axes", heading: str, x_label: str = "", grid: str = "") -> Non
     axes.set_axisbelow(True)
     for side in ("left", "right", "top"):
         axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color(RULE)
+    axes.spines.bottom.set_color(RULE)
     if x_label:
         axes.set_xlabel(x_label, fontsize=8.5, color=PALE)
     if grid:
@@ -271,7 +271,7 @@ def save_figure(out: Path, name: str, figure: Figure) -> str:
             panels = canvas.subplots(1, len(figure.views), squeeze=False).flatten()
             for panel, (view, points) in zip(panels, figure.views.items(), strict=True):
                 _frame(panel, view)
-                panel.spines["bottom"].set_visible(False)
+                panel.spines.bottom.set_visible(False)
                 panel.set_xticks([])
                 panel.set_yticks([])
                 for index, category in enumerate(ordered):

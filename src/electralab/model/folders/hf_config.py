@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from electralab.config import first_complaint
 from electralab.errors import InputError, quote
 from electralab.model.electra import Discriminator, Generator
-from electralab.model.settings import MAX_LAYERS, MAX_POSITIONS, MAX_SIZE, EncoderConfig
+from electralab.model.settings import MAX_LAYERS, MAX_POSITIONS, MAX_SIZE, Backbone, EncoderConfig
 from electralab.model.task_model import KIND_OF_SHAPE, HeadConfig, HeadShape, TaskModel
 
 CONFIG = "config.json"
@@ -305,17 +305,19 @@ def import_config(tree: Mapping[str, object], where: str) -> EncoderConfig:
     """Their config.json -> ours; a variant that we do not build is refused by the name of the setting."""
     told_type = AnyFile.model_validate(tree).model_type
     model_type = str(told_type).removeprefix(OURS)
-    if model_type == "electra":
-        require(tree, where, _FIXED["electra"] | {"is_decoder": (False, True)})
+    backbone: Backbone = "electra" if model_type == "electra" else "modern"
+    names, fixed = _NAMES[backbone], _FIXED[backbone]
+    if backbone == "electra":
+        require(tree, where, fixed | {"is_decoder": (False, True)})
         electra = validate(ElectraFile, tree, where)
-        fields: dict[str, object] = {ours: getattr(electra, theirs) for ours, theirs in _NAMES["electra"].items()}
+        fields: dict[str, object] = {ours: getattr(electra, theirs) for ours, theirs in names.items()}
         fields |= {"backbone": "electra", "is_causal": electra.is_decoder, "share_layers": electra.share_layers}
         return validate(EncoderConfig, fields, where)
     if model_type not in ("modernbert", _DECODER):
         other, known = quote(told_type), f"'electra', 'modernbert' and '{_DECODER}'"
         raise InputError(f"{where}: model_type is {other}; models of type {known} can be read")
 
-    require(tree, where, _FIXED["modern"])
+    require(tree, where, fixed)
     file = validate(ModernBertFile, tree, where)
     kinds, (full, sliding) = file.layer_types, _ATTENTION_KINDS
     global_every = file.global_attn_every_n_layers
@@ -329,7 +331,7 @@ def import_config(tree: Mapping[str, object], where: str) -> EncoderConfig:
         if rope.rope_type != "default" or file.rope_scaling:
             other = quote(file.rope_scaling or rope.rope_type)
             raise InputError(f"{where}: rotary positions of type {other} cannot be read, only 'default'")
-    fields = {ours: getattr(file, theirs) for ours, theirs in _NAMES["modern"].items()}
+    fields = {ours: getattr(file, theirs) for ours, theirs in names.items()}
     fields |= {
         "backbone": "modern",
         "embedding_size": file.hidden_size,
