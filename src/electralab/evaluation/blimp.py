@@ -86,7 +86,7 @@ class MinimalPair:
     field: str
 
 
-class _Line(BaseModel):
+class _BlimpLine(BaseModel):
     """What we read of a line of BLiMP, which may hold anything."""
 
     sentence_good: object = None
@@ -182,7 +182,7 @@ def _parse(file: str, number: int, content: bytes) -> MinimalPair | str:
         return f"is not JSON ({error})"
     if not isinstance(record, dict):
         return "is not a JSON object"
-    line = _Line.model_validate(record)
+    line = _BlimpLine.model_validate(record)
     for name, sentence in (("sentence_good", line.sentence_good), ("sentence_bad", line.sentence_bad)):
         if not isinstance(sentence, str) or not sentence.strip():
             return f"has no text in {name!r}"

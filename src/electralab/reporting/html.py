@@ -17,17 +17,7 @@ from typing import NamedTuple
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from electralab.reporting.blocks import (
-    Best,
-    Chart,
-    CloudFigure,
-    Fold,
-    Group,
-    MarkedText,
-    PageBlock,
-    TokenSpan,
-    format_cell,
-)
+from electralab.reporting import blocks as b
 from electralab.reporting.charts import AXES, has_dots, render_chart, render_intervals, render_scatter
 from electralab.reporting.format import format_percent, read_asset
 
@@ -37,7 +27,7 @@ class Section(NamedTuple):
 
     name: str
     title: str
-    blocks: Sequence[PageBlock]
+    blocks: Sequence[b.PageBlock]
     link: str = ""
     """What the navigation calls it, if not by its title."""
     is_folded: bool = False
@@ -51,7 +41,7 @@ def _environment() -> Environment:
         loader=FunctionLoader(read_asset), autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True
     )
     environment.filters |= {
-        "cell": format_cell,
+        "cell": b.format_cell,
         "percent": format_percent,
         "pieces": _cut,
         "unbroken": lambda text: text.replace(" %", "\N{NO-BREAK SPACE}%"),
@@ -62,17 +52,17 @@ def _environment() -> Environment:
         "scatter": lambda scatter: Markup(render_scatter(scatter)),
         "section": lambda section: render_section(section),
     }
-    environment.tests |= {"best": lambda cell: isinstance(cell, Best), "dotted": has_dots}
+    environment.tests |= {"best": lambda cell: isinstance(cell, b.Best), "dotted": has_dots}
     environment.globals["show_all"] = render_blocks
     return environment
 
 
-def render_blocks(blocks: Sequence[PageBlock]) -> Markup:
+def render_blocks(blocks: Sequence[b.PageBlock]) -> Markup:
     markup = _environment().get_template("blocks.html").module
     return Markup("").join(getattr(markup, type(block).__name__)(block) for block in blocks)
 
 
-def _cut(marked: MarkedText) -> Iterator[tuple[str, TokenSpan | None]]:
+def _cut(marked: b.MarkedText) -> Iterator[tuple[str, b.TokenSpan | None]]:
     """The whole text, part by part: with its span what is marked, without one what lies between."""
     end = 0
     for span in marked.spans:
@@ -98,16 +88,16 @@ def render_page(
     """`state`: of a page that is served while work goes on; `live_seconds`: how often it asks for news, 0 for never."""
     blocks = [block for section in sections for block in section.blocks]
     for block in blocks:  # grows while it is walked: what is inside comes behind what it is in
-        blocks += block.blocks if isinstance(block, Fold | Group) else []
+        blocks += block.blocks if isinstance(block, b.Fold | b.Group) else []
     clouds = {}
     for block in blocks:
-        if isinstance(block, CloudFigure):
+        if isinstance(block, b.CloudFigure):
             names = block.names()
             kinds = [names.index(category) for category in block.categories]
             clouds[block.name] = {"points": block.points, "kinds": kinds, "names": names, "words": block.words}
     data = {
         "axes": AXES,
-        "charts": {block.name: describe_data(block) for block in blocks if isinstance(block, Chart)},
+        "charts": {block.name: describe_data(block) for block in blocks if isinstance(block, b.Chart)},
         "clouds": clouds,
         "live": live_seconds,
         "axis": axis,
@@ -125,7 +115,7 @@ def render_page(
     )
 
 
-def describe_data(chart: Chart) -> dict[str, list[dict[str, object]]]:
+def describe_data(chart: b.Chart) -> dict[str, list[dict[str, object]]]:
     """What the script needs to read values, to smooth lines and to change axes."""
     return {"lines": [line._asdict() for line in chart.lines], "levels": [level._asdict() for level in chart.levels]}
 
