@@ -26,6 +26,7 @@ from electralab.pretraining.settings import PretrainConfig, complete_settings
 from electralab.pretraining.task import PretrainTask, build_state, make_train_step, mean_step_flops, measure_baselines
 from electralab.records import run as records
 from electralab.records.logs import LOG, LogTemplates
+from electralab.records.series import SeriesSymbols
 from electralab.reporting.cards import write_run_card
 from electralab.reporting.page import with_page
 from electralab.stopping import StopSignal
@@ -198,6 +199,8 @@ class _RunWriter:
     def export(self, export_dir: Path) -> None:
         """Each network with its heads and the tokenizer, as a Hugging Face folder where one fits."""
         tokenizer = self.data.tokenizer
+        if symbols := SeriesSymbols.find(self.data.path):
+            symbols.write(export_dir)  # without it nobody could read a series with the model
         for role, network in self.objective.exports().items():
             has_segments = network.config.backbone == "electra"
             with new_folder(export_dir / role, kind="model") as folder:

@@ -32,6 +32,7 @@ from electralab.records import answers
 from electralab.records.answers import Capability, ExampleText, HeldoutScores
 from electralab.records.logs import LOG, LogTemplates
 from electralab.records.run import PretrainResults, RunExamples, RunFingerprint
+from electralab.records.series import SeriesDetection, SeriesSymbols
 from electralab.records.tuned import PredictionRow, read_rows
 from electralab.serving.encoder_handlers import Detector, Embedder, Vector
 from electralab.serving.generator_handlers import CorruptionDemo, MaskFiller
@@ -39,6 +40,7 @@ from electralab.serving.inputs import TextInput, WindowConfig
 from electralab.serving.predictor import PredictConfig, Predictor
 from electralab.serving.proofreader import ProofreadConfig, Proofreader
 from electralab.stopping import NO_STOP
+from electralab.serving.series import SeriesDetector
 from electralab.tasks.kind import TaskInput
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -134,6 +136,10 @@ class Model:
 
         return list(map(name_lines, detections, sessions))
 
+    def detect_series(self, path: str | Path) -> SeriesDetection:
+        """Each point of a CSV file of time series with how odd it is, and the windows that do not look normal."""
+        return self.series_detector.detect(path)
+
     def fill(self, text: TextInput, at: Sequence[Sequence[int]] | None = None, top: int = 5) -> answers.FillResult:
         """The generator's best guesses for every [MASK] in the text, or for each span of characters in `at`."""
         return self.filler.answer([self.filler.parse(text, at, top)])[0]
@@ -204,10 +210,22 @@ class Model:
 
     def make_reader(self, frequencies: WordFrequencies) -> WordReader:
         """Of what is known of a word: by the generator too, where it reads the same tokens."""
-        tokenizer, generator = self._require("detect").tokenizer, None
-        if "fill" in self.can and self.filler.tokenizer.to_json() == tokenizer.to_json():
-            generator = self.filler.generator
+        tokenizer, _, generator = self.pair()
         return WordReader(tokenizer, generator, frequencies)
+
+    @cached_property
+    def series_detector(self) -> SeriesDetector:
+        symbols = SeriesSymbols.find(self.network_folder.parent)
+        if symbols is None:
+            raise InputError(f"{self.path}: is no model of time series; prepare some with --series, and train on that")
+        return SeriesDetector(symbols, *self.pair())
+
+    def pair(self) -> tuple[Tokenizer, Discriminator, TokenModel | None]:
+        """The discriminator, and the generator where it reads the same tokens."""
+        loaded = self._require("detect")
+        assert isinstance(loaded.network, Discriminator)
+        same = "fill" in self.can and self.filler.tokenizer.to_json() == loaded.tokenizer.to_json()
+        return loaded.tokenizer, loaded.network, self.filler.generator if same else None
 
     @cached_property
     def filler(self) -> MaskFiller:

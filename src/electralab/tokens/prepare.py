@@ -64,8 +64,10 @@ from electralab.processes import map_in_order
 from electralab.records import prepared as records
 from electralab.records.logs import LOG
 from electralab.records.record import Record
+from electralab.records.series import SeriesSymbols
 from electralab.stopping import StopSignal
 from electralab.tokens.packing import PackingConfig
+from electralab.tokens.series import SERIES_LENGTH, SeriesConfig, prepare_series
 from electralab.tokens.shards import (
     BUILD,
     FORMAT,
@@ -135,11 +137,15 @@ class PrepareConfig(Settings):
     packing: PackingConfig = PackingConfig()
     symbols: bool = False
     """The input is JSON lists of strings or integers, taken as tokens as they are."""
+    series: SeriesConfig = SeriesConfig()
     seed: int = 0
 
     def with_symbol_defaults(self) -> "PrepareConfig":
         """What nobody set, as it suits sequences of symbols."""
         filters, packing = self.filters, self.packing
+        if self.series.enabled and "heldout_share" not in self.model_fields_set:
+            # Rows of a series are few.
+            return self.model_copy(update={"heldout_share": 0.1}).with_symbol_defaults()
         # How often a session occurs is what a log says, so equal ones are kept.
         if self.symbols and "duplicates" not in filters.model_fields_set:
             filters = filters.model_copy(update={"duplicates": False})
@@ -207,6 +213,8 @@ def prepare(
     `only` does one pass, `part` a part of it, of counting until all is merged, then of encoding, where no pass is
     named: the result says what is still to be done.
     """
+    if config.series.enabled:
+        config = _as_series(inputs, config, only is None and part is None)
     find_sources(inputs, symbols=config.symbols)
     given = None
     if path := config.tokenizer.path:
@@ -227,6 +235,14 @@ def prepare(
                 yield Progress(phase, 0, 0, line=phase)
                 spool = out / BUILD / "standard-input"
                 spool_standard_input(spool, stop)
+            if config.series.enabled:
+                phase = "reading the series"
+                yield Progress(phase, 0, 0, line=phase)
+                rows = out / BUILD / "series.jsonl"
+                symbols, notes = prepare_series(inputs, config.series, config.packing.sequence_length, rows)
+                symbols.write(out / BUILD)
+                yield from (Note(note, "warning") for note in notes)
+                inputs = [str(rows)]
             sources = find_sources(inputs, symbols=config.symbols, spool=spool)
             build = _Build(sources, out, config, given, stop, workers)
             if only is None and part is None:
@@ -248,6 +264,24 @@ def require_own_folder(out: Path) -> None:
         raise UsageError(f"{out}: holds files that are not prepared data; choose another --out")
 
 
+def _as_series(inputs: Sequence[str], config: PrepareConfig, is_whole: bool) -> PrepareConfig:
+    """As rows of symbols, short ones where nobody says otherwise; what contradicts it is refused."""
+    if STANDARD_INPUT in inputs:
+        raise UsageError("--series: takes files, not standard input; write it to a file first")
+    if config.symbols:
+        raise UsageError("--series: makes symbols itself; leave --symbols out")
+    if not is_whole:
+        raise UsageError("--series: is prepared in one go; leave --pass and --part out")
+    packing, given = config.packing, config.packing.model_fields_set
+    packing = packing.model_copy(update={} if "sequence_length" in given else {"sequence_length": SERIES_LENGTH})
+    return config.model_copy(update={"symbols": True, "packing": packing})
+
+
+def _dump(config: PrepareConfig) -> SettingsTree:
+    """As it is stored: without what was no setting when most data was prepared, where it is not used."""
+    return config.model_dump(mode="json", exclude=set() if config.series.enabled else {"series"})
+
+
 def fingerprint_data(
     config: PrepareConfig, files: Sequence[Source], hashes: Sequence[str], given: Tokenizer | None
 ) -> SettingsTree:
@@ -258,7 +292,7 @@ def fingerprint_data(
     tokenizer = config.tokenizer.model_copy(update={"path": ""})
     fingerprint = {
         "format": FORMAT,
-        "settings": config.model_copy(update={"tokenizer": tokenizer}).model_dump(mode="json"),
+        "settings": _dump(config.model_copy(update={"tokenizer": tokenizer})),
         "tokenizer": "learned" if given is None else sha256_json(given.to_json()),
         "sources": [
             {"sha256": digest, "format": source.format, "compression": source.compression}
@@ -823,8 +857,13 @@ class _Build:
         files = {f"{TOKENIZER}/{name}": entry for name, entry in describe_files(self._out / TOKENIZER).items()}
         for shard in shards:
             files |= shard.files
-        report = self._out / records.PreparedReport.FILE
-        files[report.name] = {"bytes": report.stat().st_size, "sha256": artifacts.sha256_file(report)}
+        described = [records.PreparedReport.FILE]
+        if series := SeriesSymbols.find(self._out / BUILD):
+            series.write(self._out)
+            described.append(series.FILE)
+        for name in described:
+            path = self._out / name
+            files[name] = {"bytes": path.stat().st_size, "sha256": artifacts.sha256_file(path)}
         for path in (self._out / SHARDS).glob("*"):  # an earlier version may have left one not needed now
             if path.relative_to(self._out).as_posix() not in files:
                 path.unlink()
@@ -835,7 +874,7 @@ class _Build:
             packing=self._config.packing.kind,
             vocab_size=tokenizer.vocab_size,
             counts=counts,
-            settings=self._config.model_dump(mode="json"),
+            settings=_dump(self._config),
             sources=[
                 records.PreparedSource(path=source.path, bytes=source.bytes, sha256=source.sha256)
                 for source in merged.sources

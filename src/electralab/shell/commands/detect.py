@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from electralab.shell.call import Call, Parser, print_json, settle
+from electralab.terminal import tame
 
 if TYPE_CHECKING:
     from electralab.config import GivenSettings
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "estimate for each token of a text how likely it was replaced"
 EXAMPLE = "electra detect runs/quickstart 'The people of the United elephants are free.'"
-SETTINGS = "electralab.serving.inputs:WindowConfig"
+SETTINGS = "electralab.serving.series:DetectConfig"
 
 _LONGEST_WORD = 24
 
@@ -26,9 +27,11 @@ def add_flags(parser: Parser) -> None:
     add = parser.add_argument
     add("model", metavar="MODEL", help="a run or model folder of ours or of Hugging Face")
     add("text", nargs="?", metavar="TEXT", help="the text, or - for standard input")
-    add("--file", metavar="PATH", help="a file that holds the text")
     add("--logs", metavar="PATH", help="new lines of the log that the model was trained on")
+    add("--file", metavar="PATH", help="a file that holds the text, or for a model of time series a CSV table")
     add("--raw", action="store_true", help="only the discriminator's probabilities, without the calibration")
+    rate = ".series.false_alarm_rate"
+    add("--false-alarm-rate", dest=rate, type=float, metavar="P", help="of time series: normal points called odd")
     add("--lines", action="store_true", help="read each line as a text; --json prints one line for each")
 
 
@@ -53,23 +56,25 @@ def detect(
     >>> [token.text for token in detection.tokens]
     ['we', 'the', 'people']
     """
-    from electralab.serving.inputs import WindowConfig
     from electralab.serving.model import Model
+    from electralab.serving.series import DetectConfig
 
-    loaded = Model(Path(model), settle(WindowConfig, config, settings), raw=raw)
+    loaded = Model(Path(model), settle(DetectConfig, config, settings), raw=raw)
     return loaded.detect_log(Path(logs)) if logs else loaded.detector.detect_many(list(texts))
 
 
 def run(call: Call) -> None:
     from electralab.errors import UsageError
     from electralab.reporting.format import format_number_of
-    from electralab.terminal import tame
 
     flags = call.flags
     if sum(given is not None for given in (flags.text, flags.file, flags.logs)) != 1:
         raise UsageError("detect: give one of TEXT, --file PATH, --logs PATH, or - for standard input")
     if flags.logs is not None:
         _run_logs(call)
+        return
+    if flags.file is not None and not flags.dry_run and reads_series(Path(flags.model)):
+        run_series(call)
         return
     if flags.file is not None or flags.text == "-":
         text = read_source(call, flags.file if flags.file is not None else "-", is_file=flags.file is not None)
@@ -111,7 +116,6 @@ def run(call: Call) -> None:
 def _run_logs(call: Call) -> None:
     """Of each session that something speaks against, the lines that do, the most suspicious first."""
     from electralab.reporting.format import format_number_of
-    from electralab.terminal import tame
 
     flags = call.flags
     if flags.dry_run:
@@ -133,6 +137,46 @@ def _run_logs(call: Call) -> None:
             cells = (detection.session, detection.lines[index], f"{token.suspicion:.4f}", token.text, why)
             call.console.file.write(tame("\t".join(map(str, (*cells, token.template or "")))) + "\n")
     call.display.say(f"{format_number_of(len(named), 'session')} of {len(detections):,} with suspicious lines")
+
+
+def reads_series(model: Path) -> bool:
+    """Whether it is a model of time series, found without loading it."""
+    from electralab.records.series import SeriesSymbols
+
+    return any((model / place / SeriesSymbols.FILE).is_file() for place in ("", "export", ".."))
+
+
+def run_series(call: Call) -> None:
+    from electralab.reporting.blocks import Table
+    from electralab.reporting.format import format_number_of
+    from electralab.serving.model import Model
+    from electralab.serving.series import DetectConfig
+
+    flags = call.flags
+    call.say_loading(flags.model)
+    config = settle(DetectConfig, flags.config, call.settings)
+    detection = Model(Path(flags.model), config).series_detector.detect(flags.file, config.series)
+    for note in detection.notes:
+        call.display.say(f"{detection.source}: {note}", style="yellow")
+    if detection.warning:
+        call.display.say(f"warning: {detection.warning}", style="yellow")
+    if call.console.is_terminal or flags.verbose:
+        rows = [
+            [window.start, window.end, f"{window.p_odd:.4f}", window.column, "; ".join(window.reasons)]
+            for window in detection.windows
+        ]
+        call.print(Table("windows that do not look normal", ["start", "end", "p_odd", "column", "reasons"], rows))
+    else:  # for a pipe, a point a line
+        call.console.file.write("\t".join(["time", "p_odd", "is_odd", *detection.columns]) + "\n")
+        for point in detection.points:
+            p_odd = "" if point.p_odd is None else f"{point.p_odd:.6f}"
+            is_odd = int(point.p_odd is not None and point.p_odd >= detection.threshold)
+            values = ("" if value is None else f"{value:g}" for value in point.values)
+            call.console.file.write("\t".join([tame(point.time), p_odd, str(is_odd), *values]) + "\n")
+    windows = format_number_of(len(detection.windows), "window")
+    call.display.say(f"{windows} in {format_number_of(len(detection.points), 'point')} of {detection.source}")
+    if flags.json:
+        print_json(detection.to_json())
 
 
 def mark_tokens(detection: Detection) -> MarkedText:

@@ -64,6 +64,7 @@ def add_flags(parser: Parser) -> None:
     add("--session-key", metavar="REGEX", help="lines in which it finds the same are a session, as 'blk_-?[0-9]+'")
     add("--session-lines", type=count, metavar="N", help=_SESSION_LINES)
     add("--session-gap", type=positive, metavar="SECONDS", help="a session ends where nothing is logged for so long")
+    add("--series", dest=".series.enabled", action="store_true", help="read CSV tables of times and values")
     add(
         "--heldout-share",
         dest=".heldout_share",

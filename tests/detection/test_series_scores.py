@@ -1,0 +1,87 @@
+"""How odd points are: by those before them only, with the threshold that was asked for."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from electralab.corpus.series import TimeSeries
+from electralab.detection.series import (
+    SeriesScorer,
+    describe_detection,
+    find_windows,
+    measure_statistics,
+    rank,
+)
+from electralab.tokens.series import SeriesConfig, learn_symbols
+from electralab.tokens.tokenizer import TokenizerConfig
+from electralab.tokens.tokenizer_training import train_symbol_vocab
+
+
+def make_table(values: NDArray[np.float64]) -> TimeSeries:
+    times = [str(place) for place in range(len(values))]
+    return TimeSeries("a.csv", times, np.arange(len(values)) * 60.0, ("v",), values[:, None], 60.0, ())
+
+
+@pytest.fixture
+def scorer() -> SeriesScorer:
+    normal = make_table(np.random.default_rng(0).normal(20, 1, 1000))
+    symbols = learn_symbols([normal], SeriesConfig(season=-1), 8)
+    return SeriesScorer(symbols, train_symbol_vocab(Counter(["0:0.0"]), TokenizerConfig()))
+
+
+def test_the_share_of_points_that_are_called_odd_is_what_was_asked_for(scorer: SeriesScorer) -> None:
+    scores = scorer.score(make_table(np.random.default_rng(1).normal(20, 1, 5000)))
+    for rate in (0.05, 0.01):
+        assert (scores.p_odd[500:] >= 1 - rate).mean() == pytest.approx(rate, rel=0.4)
+
+
+def test_a_score_does_not_change_with_what_comes_after(scorer: SeriesScorer) -> None:
+    values = np.random.default_rng(2).normal(20, 1, 600)
+    whole, part = scorer.score(make_table(values)), scorer.score(make_table(values[:400]))
+    assert whole.p_odd[:400] == pytest.approx(part.p_odd)
+
+
+def test_a_spike_is_a_window_with_its_reasons_and_a_missing_value_has_no_score(scorer: SeriesScorer) -> None:
+    values = np.random.default_rng(3).normal(20, 1, 1000)
+    values[700:703], values[50] = 40.0, np.nan
+    scores = scorer.score(make_table(values))
+    detection = describe_detection(scores, scorer, false_alarm_rate=0.001, join=10)
+    assert (detection.points[50].p_odd, detection.points[50].values) == (None, (None,))
+    (window,) = [window for window in detection.windows if window.first >= 690]
+    assert window.first == 700
+    assert 700 <= window.last <= 710
+    assert window.reasons[0].startswith("value 40 above anything seen (at most ")
+    assert any(reason.startswith("changes by +") for reason in window.reasons)
+
+
+def test_any_change_of_a_constant_series_is_odd() -> None:
+    symbols = learn_symbols([make_table(np.full(300, 0.1))], SeriesConfig(), 8)
+    values = np.full(500, 0.1)
+    values[400] = 0.2
+    scores = SeriesScorer(symbols, train_symbol_vocab(Counter(["0:0.0"]), TokenizerConfig())).score(make_table(values))
+    assert int(np.argmax(scores.oddness)) == 400
+    assert scores.oddness[:400].max() == scores.oddness[0]
+
+
+def test_deviations_are_those_of_the_points_before(scorer: SeriesScorer) -> None:
+    values = np.random.default_rng(4).normal(20, 1, 50)
+    measured = measure_statistics(make_table(values), scorer.symbols)["value"][:, 0]
+    column = scorer.symbols.columns[0]
+    assert measured[0] == pytest.approx(abs(values[0] - column.mean) / column.deviation, abs=1e-5)
+
+
+def test_rarity_is_the_share_of_points_before_that_show_as_much() -> None:
+    assert np.exp(-rank(np.array([5.0, 1.0, 9.0, 5.0]))).tolist() == pytest.approx([1, 1, 1 / 3, 3 / 4])
+    # One of two known points and it itself, of three.
+    assert np.exp(-rank(np.array([2.0]), reference=[1.0, 3.0])).tolist() == pytest.approx([2 / 3])
+    assert np.isnan(rank(np.array([np.nan, 1.0]))[0])
+
+
+def test_odd_points_with_few_others_between_them_are_one_window(scorer: SeriesScorer) -> None:
+    scores = scorer.score(make_table(np.full(30, 20.0)))
+    scores.p_odd[:] = 0
+    scores.p_odd[[3, 6, 20]] = 0.9999
+    assert find_windows(scores, 0.001, join=3) == [(3, 6), (20, 20)]
+    assert find_windows(scores, 0.001, join=2) == [(3, 3), (6, 6), (20, 20)]

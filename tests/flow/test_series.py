@@ -1,0 +1,54 @@
+"""Not only text: a table of times and values, from prepare to windows that do not look normal."""
+
+import csv
+import math
+import random
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+from electra_process import Shell
+from little_runs import SMALL
+
+pytestmark = pytest.mark.flow
+
+
+def write_table(path: Path, count: int, seed: int, odd: Collection[int] = ()) -> None:
+    """A load that goes up and down every 24 points, and of what is odd three times as much."""
+    rng = random.Random(seed)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["timestamp", "load"])
+        for place in range(count):
+            load = 20 + 5 * math.sin(place * math.tau / 24) + rng.gauss(0, 0.5)
+            writer.writerow(
+                [f"2024-01-{place // 24 % 28 + 1:02} {place % 24:02}:00:00", load * (3 if place in odd else 1)]
+            )
+
+
+def test_an_odd_stretch_of_a_series_is_found_with_its_reasons(shell: Shell) -> None:
+    write_table(shell.folder / "normal.csv", 600, seed=0)
+    write_table(shell.folder / "new.csv", 500, seed=1, odd=range(400, 405))
+    report = shell.must("prepare", "--series", "normal.csv", "--out", "data", "--json").json
+    assert report["counts"]["unknown_tokens"] == 0
+    assert "nothing to do" in shell.must("prepare", "--series", "normal.csv", "--out", "data").err
+    refused = shell.run("prepare", "--series", "normal.csv", "--out", "data", "--series.bins", 5)
+    assert refused.status == 1
+    assert "was prepared with series.bins = 12, not 5" in refused.err
+    shell.must("pretrain", "--data", "data", "--out", "run", *SMALL, "--steps", 10)
+
+    found = shell.must("detect", "run", "--file", "new.csv", "--json").json
+    assert found["used"] == ["value", "change", "season", "surprise", "replaced"]
+    assert len(found["points"]) == 500
+    (window,) = [window for window in found["windows"] if 395 <= window["first"] <= 405]
+    assert window["start"] == "2024-01-17 16:00:00"
+    assert window["reasons"][0].startswith("value 6")
+    assert "above anything seen" in window["reasons"][0]
+    lines = shell.must("detect", "run", "--file", "new.csv").out.splitlines()
+    assert lines[0].split("\t") == ["time", "p_odd", "is_odd", "load"]
+    assert lines[401].split("\t")[2] == "1"
+
+    (shell.folder / "other.csv").write_text("timestamp,temperature\n1,2\n2,3\n")
+    refused = shell.run("detect", "run", "--file", "other.csv")
+    assert refused.status == 1
+    assert "other.csv: has no column 'load', which the model reads (it has temperature)" in refused.err
