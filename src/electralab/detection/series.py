@@ -40,6 +40,7 @@ _MOST_DEVIATIONS = 1e6
 # Where fewer than so many of at least so many points show more, rarity is drawn on from the largest tenth as an
 # exponential tail: counted, it would say no more than "the largest so far".
 _FEWEST_ABOVE, _FEWEST_KNOWN, _TAIL = 10, 200, 0.1
+_RAREST = 1e-9
 _BATCH_TOKENS = 8192
 # A piece of evidence is named as a reason where at most this share of normal points shows as much.
 _TELLING = 0.01
@@ -83,9 +84,10 @@ class Reference:
         if above < _FEWEST_ABOVE and count >= _FEWEST_KNOWN:
             tail = round(_TAIL * count)
             largest = self._sorted[-tail:]
-            excess = sum(largest) / tail - largest[0]
+            # By the median, which a few points that were odd themselves do not move.
+            excess = (largest[tail // 2] - largest[0]) / math.log(2)
             if excess > 0:
-                return tail / (count + 1) * math.exp(-(value - largest[0]) / excess)
+                return max(tail / (count + 1) * math.exp(-(value - largest[0]) / excess), _RAREST)
         return (above + 1) / (count + 1)
 
     def add(self, value: float) -> None:

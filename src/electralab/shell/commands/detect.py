@@ -160,6 +160,9 @@ def run_series(call: Call) -> None:
         call.display.say(f"{detection.source}: {note}", style="yellow")
     if detection.warning:
         call.display.say(f"warning: {detection.warning}", style="yellow")
+    if flags.json:
+        print_json(detection.to_json())
+        return
     if call.console.is_terminal or flags.verbose:
         rows = [
             [window.start, window.end, f"{window.p_odd:.4f}", window.column, "; ".join(window.reasons)]
@@ -175,8 +178,6 @@ def run_series(call: Call) -> None:
             call.console.file.write("\t".join([tame(point.time), p_odd, str(is_odd), *values]) + "\n")
     windows = format_number_of(len(detection.windows), "window")
     call.display.say(f"{windows} in {format_number_of(len(detection.points), 'point')} of {detection.source}")
-    if flags.json:
-        print_json(detection.to_json())
 
 
 def mark_tokens(detection: Detection) -> MarkedText:
