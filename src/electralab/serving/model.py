@@ -39,8 +39,8 @@ from electralab.serving.generator_handlers import CorruptionDemo, MaskFiller
 from electralab.serving.inputs import TextInput, WindowConfig
 from electralab.serving.predictor import PredictConfig, Predictor
 from electralab.serving.proofreader import ProofreadConfig, Proofreader
-from electralab.stopping import NO_STOP
 from electralab.serving.series import SeriesDetector
+from electralab.stopping import NO_STOP
 from electralab.tasks.kind import TaskInput
 from electralab.tokens.tokenizer import Tokenizer
 
