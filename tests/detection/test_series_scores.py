@@ -21,7 +21,9 @@ from electralab.tokens.tokenizer_training import train_symbol_vocab
 
 def make_table(values: NDArray[np.float64]) -> TimeSeries:
     times = [str(place) for place in range(len(values))]
-    return TimeSeries("a.csv", times, np.arange(len(values)) * 60.0, ("v",), values[:, None], 60.0, ())
+    seconds = np.arange(len(values), dtype=np.float64)
+    seconds *= 60
+    return TimeSeries("a.csv", times, seconds, ("v",), values[:, None], 60.0, ())
 
 
 @pytest.fixture

@@ -23,7 +23,8 @@ from electralab.tokens.series import (
 
 def make_table(*columns: NDArray[np.float64]) -> TimeSeries:
     values = np.stack(columns, axis=1).astype(float)
-    seconds = np.arange(len(values)) * 60.0
+    seconds = np.arange(len(values), dtype=np.float64)
+    seconds *= 60
     return TimeSeries(
         "a.csv", [str(second) for second in seconds], seconds, ("v", "w")[: len(columns)], values, 60.0, ()
     )
