@@ -216,6 +216,8 @@ TARGETS: dict[str, list[list[Any]]] = {
     ],
     "qa": [[2, 3, 1], [0, 0, 0], [1, 1, 1], [0, 0, 0]],
 }
+# Words are tagged the same way; the tags are not looked at here.
+TARGETS["errors"] = TARGETS["label"]
 
 
 def make_features(kind: str) -> list[Feature]:
@@ -314,6 +316,7 @@ def test_targets_are_rows_or_tagged_words() -> None:
         "classify": 4,
         "regress": 4,
         "label": 5,
+        "errors": 5,
         "qa": 4,
     }
 

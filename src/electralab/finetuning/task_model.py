@@ -38,7 +38,7 @@ class TaskModelConfig(Settings):
     sequence_length: int
     spans: SpanConfig = SpanConfig()
     threshold: float = 0.0
-    """The no-answer score above which a question stays unanswered."""
+    """The no-answer score above which a question stays unanswered; the log-odds above which a word is called wrong."""
     has_untrained_segments: bool = False
     """Neither pre-training nor the task had a second text in a row."""
 

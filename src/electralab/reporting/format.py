@@ -20,7 +20,7 @@ from electralab.records.study import SharedBudget
 from electralab.records.tuned import choose_split
 
 _LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
-_WORDS = {"auc": "AUC", "mcc": "MCC", "f1": "F1", "spearman": "Spearman", "pearson": "Pearson"}
+_WORDS = {"auc": "AUC", "mcc": "MCC", "f1": "F1", "f05": "F0.5", "spearman": "Spearman", "pearson": "Pearson"}
 _METRICS = {
     "mcc": "Matthews correlation",
     "em": "exact match",

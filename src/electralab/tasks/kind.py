@@ -98,7 +98,8 @@ class NetworkOutputs(Generic[E, F]):
     """Of the features."""
     spans: SpanConfig
     threshold: float = 0.0
-    """The no-answer score above which a question stays unanswered, if the head can doubt at all."""
+    """The no-answer score above which a question stays unanswered, if the head can doubt at all; of wrong words the
+    log-odds above which one is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,8 @@ class SplitScores:
     scores: Scores = field(default_factory=dict)
     report: ClassReport = field(default_factory=ClassReport)
     best_threshold: float | None = None
-    """Of questions that may have no answer: the no-answer score beyond which to say nothing, for the best F1 here."""
+    """The best one here: of questions that may have no answer the no-answer score beyond which to say nothing, of wrong
+    words the log-odds beyond which to name one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,10 @@ from electralab.serving.model import Model
 from electralab.serving.proofreader import ProofreadConfig, Proofreader
 from electralab.stopping import StopSignal
 from electralab.tasks.kind import TABLE_SUFFIXES
-from electralab.tasks.kinds.tagging import TAGS, WORDS, read_conll
+from electralab.tasks.kinds.errors import CORRECT, WRONG, read_errors
+from electralab.tasks.kinds.tagging import TAGS, WORDS
 from electralab.tasks.table import Row, read_lines, read_suffix, read_text
 
-_CORRECT, _WRONG = "c", "i"
 _ERROR_RATE = 0.05
 _ENCODING = "utf-8"
 _DETECTORS = {
@@ -70,21 +70,18 @@ def has_labels(path: Path) -> bool:
     """Whether its lines are a word, a tab and c or i."""
     lines = (line for line in read_lines(path, _ENCODING)[1:] if line.strip())
     labels = [line.rpartition("\t")[2].strip() for line in islice(lines, 100)]
-    return bool(labels) and set(labels) <= {_CORRECT, _WRONG}
+    return bool(labels) and set(labels) <= {CORRECT, WRONG}
 
 
 def read_labelled(path: Path) -> Iterator[tuple[list[str], list[bool]]]:
     """The words of each sentence, and which of them are wrong."""
-    for row in read_conll(path, _ENCODING).rows:
+    for row in read_errors(path, _ENCODING).rows:
         if not isinstance(row, Row):
             raise InputError(f"{path}: row {row.row} {row.reason}; correct it")
         words, labels = (cast(list[str], row.fields[name]) for name in (WORDS, TAGS))
-        if labels[0] == "label":  # the names of the columns
-            words, labels = words[1:], labels[1:]
-        if odd := next((label for label in labels if label not in (_CORRECT, _WRONG)), None):
+        if odd := next((label for label in labels if label not in (CORRECT, WRONG)), None):
             raise InputError(f"{path}: line {row.number} and after has the label {odd!r}; labels are c and i")
-        if words:
-            yield words, [label == _WRONG for label in labels]
+        yield words, [label == WRONG for label in labels]
 
 
 def join_words(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:

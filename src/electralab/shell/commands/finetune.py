@@ -21,7 +21,7 @@ SETTINGS = "electralab.finetuning.settings:FinetuneConfig"
 
 _TASKS = (
     "cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli; squad1, squad2; ner, chunking; "
-    "own data: classify, pair, regress, label, qa"
+    "own data: classify, pair, regress, label, errors, qa"
 )
 _DOUBLE = "train on each pair in both orders"
 _LABEL = "the column of the class, the number, the tags or answers"
