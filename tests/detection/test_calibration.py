@@ -14,6 +14,7 @@ from electralab.detection.words import FEATURES
 from electralab.errors import DamagedArtifact, ElectraError
 from electralab.records.answers import ProofreadResult
 from electralab.serving.model import Model
+from electralab.serving.proofreader import render_proofs
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +81,28 @@ def test_detections_have_both_probabilities_unless_raw(pair: Path) -> None:
     wrong = max(token.p_wrong or 0 for token in detection.tokens if 16 <= token.start < 23)
     right = max(token.p_wrong or 0 for token in detection.tokens if token.start < 16)
     assert wrong > right
+
+
+def test_suspicious_words_have_reasons_and_others_none(pair: Path) -> None:
+    (detection,) = electralab.detect(pair, ["Baramin calotel fenurdo barimin."])
+    reasons = {token.text: token.reasons for token in detection.tokens if 16 <= token.start < 23}
+    assert len(set(reasons.values())) == 1
+    (why,) = set(reasons.values())
+    assert "never seen in the training text" in why
+    assert 1 <= len(why) <= 3
+    # What no letter is in is never named, and has no key in JSON.
+    assert "reasons" not in detection.tokens[-1].to_json()
+    (raw,) = electralab.detect(pair, ["Baramin calotel fenurdo barimin."], raw=True)
+    assert all(token.reasons == () for token in raw.tokens)
+    result = electralab.proofread({"a": "Baramin calotel fenurdo barimin."}, model=pair, threads=1)
+    assert isinstance(result, ProofreadResult)
+    (proof,) = result.proofs
+    named = {finding.word.text: finding for finding in proof.findings or proof.most_suspicious}
+    assert named["fenurdo"].word.reasons == why
+    page = render_proofs([proof])
+    assert "never seen in the training text" in page
+    assert '<th scope="col">why</th>' in page
+    assert "never seen in the training text" in detection._repr_html_()
 
 
 def test_proofreading_marks_words_by_the_calibrated_probability(pair: Path) -> None:

@@ -68,9 +68,11 @@ def test_slip_is_how_much_likelier_a_close_word_is() -> None:
     cat = next(index for index, word in lexicon.words.items() if word == "cat")
     log_probs = np.full(TOKENIZER.vocab_size, -10.0)
     log_probs[cat] = -1.0
-    assert lexicon.find_slip("caat", log_probs, -12.0) == pytest.approx(-1 - 3 + 14)
-    assert lexicon.find_slip("cat", log_probs, -12.0) < 0
-    assert lexicon.find_slip("zzzzzzzzzzzz", log_probs, -12.0) == -12.0
+    slip = lexicon.find_slip("caat", log_probs, -12.0)
+    assert slip.word == "cat"
+    assert slip.gain == pytest.approx(-1 - 3 + 14)
+    assert lexicon.find_slip("cat", log_probs, -12.0).gain < 0
+    assert lexicon.find_slip("zzzzzzzzzzzz", log_probs, -12.0) == (-12.0, "")
 
 
 def test_counts_are_case_aside_and_bounded() -> None:

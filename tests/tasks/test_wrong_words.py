@@ -81,6 +81,8 @@ def test_tuned_model_keeps_the_threshold_of_dev_and_predicts_with_it(tmp_path: P
     assert stored["threshold"] == result.dev["best_f05_threshold"] != 0.0
     (row,) = electralab.load(out).predict(["the cat sat on the sat"])
     assert row.words == ("the", "cat", "sat", "on", "the", "sat")
-    assert row.prediction is not None
-    for tag, p in zip(row.prediction, row.probabilities or (), strict=True):
-        assert (tag == "i") == (log_odds(float(p)) > stored["threshold"])
+    assert isinstance(row.prediction, tuple)
+    assert isinstance(row.probabilities, tuple)
+    for tag, p in zip(row.prediction, row.probabilities, strict=True):
+        assert p is not None
+        assert (tag == "i") == (log_odds(p) > stored["threshold"])

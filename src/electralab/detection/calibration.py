@@ -34,6 +34,20 @@ _TEXTS_AT_ONCE = 32
 # Words more surprising, rarer … than nearly all that was fitted on count as those: a line is not drawn on for ever.
 _CLIPPED = 0.001
 
+# What features speak of, together.
+_REASONS = {
+    "count": ("rarity", "rarity_of_names", "rarity_of_letters", "unseen", "unseen_name"),
+    "pieces": ("pieces", "pieces_and_rare", "pieces_per_letter"),
+    "slip": ("slip", "likely_slip"),
+    "context": ("surprise", "surprise_mean", "surprise_beyond_rarity", "rank", "entropy_left"),
+    "replaced": ("replaced", "replaced_mean", "replaced_and_rare"),
+    "unknown": ("unknown",),
+}
+_NEVER = "never seen in the training text"
+_MOST_REASONS = 3
+# A word that was seen more often is not wrong for being rare.
+_RARE = 20
+
 ScoreTokens = Callable[[Sequence[str]], list[ScoredText]]
 """Texts through the discriminator."""
 
@@ -65,6 +79,35 @@ class WordScorer:
         """For each text its words and the (W,) probabilities that they are wrong."""
         read = self.reader.read(texts, stop)
         return [(words, probabilities(self.calibration, words.features, self.error_rate)) for words in read]
+
+    def explain(self, text: str, words: Words, index: int) -> tuple[str, ...]:
+        """What speaks most for a word being wrong, in words, the strongest reason first."""
+        span, features = words.spans[index], words.features[index]
+        parts = dict.fromkeys(_REASONS, 0.0)
+        for feature in self.calibration.features:
+            value = min(max(features[FEATURES.index(feature.name)], feature.low), feature.high)
+            for reason, names in _REASONS.items():
+                if feature.name in names:
+                    parts[reason] += feature.weight * (value - feature.mean) / feature.scale
+        written, count = text[span.start : span.end], span.after - span.first
+        times = self.reader.frequencies.counts.get(written.lower(), 0)
+        slip = words.slips[index]
+        sentences = {
+            "count": f"seen {times:,} time{'s' * (times > 1)} in the training text" if times else _NEVER,
+            "pieces": f"cut into {count:,} pieces" if count > 1 else "",
+            "slip": f"the context expects '{slip.word}'" if slip.gain > 0 else "",
+            "context": "the context does not expect it",
+            "replaced": "looks replaced to the discriminator",
+            "unknown": "has letters that the vocabulary does not know" if features[FEATURES.index("unknown")] else "",
+        }
+        if slip.gain > 0 and parts["slip"] > 0:  # which says the same, and more
+            del sentences["context"]
+        if times > _RARE:
+            del sentences["count"]
+        strongest = sorted(sentences, key=lambda reason: -parts[reason])
+        return tuple(sentences[reason] for reason in strongest if sentences[reason] and parts[reason] > 0)[
+            :_MOST_REASONS
+        ]
 
 
 def combine(calibration: Calibration, features: Floats) -> Floats:

@@ -3,6 +3,8 @@
 written word, what a generator expects there -> Suggestion...
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +20,12 @@ _FARTHEST = int(_OTHER / _SLIP)
 _MOST_KNOWN = 2000
 # Letters are counted in so many buckets, by their code points: enough to rule most words out.
 _BUCKETS = 32
+
+
+class Slip(NamedTuple):
+    gain: float
+    """How much likelier the word that may have been meant is than the written one, in nats."""
+    word: str = ""
 
 
 class Lexicon:
@@ -39,15 +47,17 @@ class Lexicon:
         self._histograms = np.array([_count_letters(row[row > 0]) for row in self._letters]).reshape(-1, _BUCKETS)
         self._known: dict[str, NDArray[np.int8]] = {}
 
-    def find_slip(self, written: str, log_probs: NDArray[np.float64], default: float) -> float:
-        """How much likelier a word is that differs in one or two letters, what the letters cost taken off."""
+    def find_slip(self, written: str, log_probs: NDArray[np.float64], default: float) -> Slip:
+        """The best word that differs in one or two letters, what the letters cost taken off."""
         distances = self._distances(written.casefold())
         scores = log_probs[self.ids] - _SLIP * distances
         is_near = (distances > 0) & (distances <= 2)
         if not is_near.any():
-            return default
+            return Slip(default)
         own = scores[distances == 0]
-        return max(float(scores[is_near].max() - (own.max() if len(own) else _RARE_WORD)), default)
+        best = int(np.where(is_near, scores, -np.inf).argmax())
+        gain = max(float(scores[best] - (own.max() if len(own) else _RARE_WORD)), default)
+        return Slip(gain, self.words[int(self.ids[best])])
 
     def _distances(self, word: str) -> NDArray[np.int8]:
         """(W,) to each word; what is further away than `_FARTHEST` is another word, however far."""

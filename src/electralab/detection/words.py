@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from electralab.corpus.scripts import SPACELESS
-from electralab.detection.lexicon import Lexicon
+from electralab.detection.lexicon import Lexicon, Slip
 from electralab.model.electra import TokenModel
 from electralab.objective.corruption import special_token_bias
 from electralab.stopping import NO_STOP, StopSignal
@@ -129,6 +129,8 @@ FEATURES = (
 class Words:
     spans: list[WordSpan]
     features: Floats  # (W, F), in the order of FEATURES
+    slips: Sequence[Slip] = ()
+    """Of each word."""
 
 
 class WordReader:
@@ -149,7 +151,7 @@ class WordReader:
         counts = [len(text.ids) for text in texts]
         # Of each token: minus log p, how many tokens are likelier, the entropy there.
         guessed = [np.zeros((count, 3)) for count in counts]
-        slips = [np.full(len(words), _NO_SLIP) for words in spans]
+        slips = [[Slip(_NO_SLIP)] * len(words) for words in spans]
         if self.generator is not None:
             self._guess_tokens(texts, spans, guessed, stop)
             self._find_slips(texts, spans, guessed, slips, stop)
@@ -157,8 +159,9 @@ class WordReader:
             Words(
                 words,
                 np.array(
-                    [self._describe(text, word, rows, slip) for word, slip in zip(words, near, strict=True)]
+                    [self._describe(text, word, rows, slip.gain) for word, slip in zip(words, near, strict=True)]
                 ).reshape(-1, len(FEATURES)),
+                near,
             )
             for text, words, rows, near in zip(texts, spans, guessed, slips, strict=True)
         ]
@@ -233,7 +236,7 @@ class WordReader:
         texts: Sequence[ScoredText],
         spans: Sequence[Sequence[WordSpan]],
         guessed: Sequence[Floats],
-        slips: list[Floats],
+        slips: list[list[Slip]],
         stop: StopSignal,
     ) -> None:
         """Of doubtful words, each hidden by one mask: log p of the best word close to it, less its own."""

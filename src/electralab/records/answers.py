@@ -40,7 +40,8 @@ class TokenScore(AnswerRecord):
     """The calibrated probability that the token's word is wrong; absent where the model was not calibrated."""
 
     reasons: tuple[str, ...] = ()
-    """Why it is suspected, in words: of a symbol what speaks against it."""
+    """Why it is suspected, the strongest reason first: of a symbol what speaks against it, of a word such as "the
+    context expects 'their'". Absent of unsuspicious words, and where the model was not calibrated."""
     template: str | None = None
     """Of a log: what the lines of this event have in common."""
 
@@ -67,15 +68,17 @@ class Detection(AnswerRecord):
     """Of a log: the line of each token, counted from 1."""
 
     def _repr_html_(self) -> str:
-        """In a notebook: the text with each token shaded by p_replaced, which a tooltip gives."""
+        """In a notebook: the text with each token shaded by its suspicion; a tooltip gives it and the reasons."""
         parts = [f"<p>{escape(self.warning)}</p>"] if self.warning else []
         parts.append('<div style="white-space: pre-wrap; line-height: 1.8">')
         end = 0
         for index, token in enumerate(self.tokens):
             # Translucent red keeps the notebook's own text colour readable in light and dark themes.
-            style = f"background: rgba(230, 60, 40, {0.75 * token.p_replaced:.3f}); border-radius: 3px"
+            style = f"background: rgba(230, 60, 40, {0.75 * token.suspicion:.3f}); border-radius: 3px"
             style += "; border-bottom: 2px dotted" * (index in self.suspicious)
             title = f"p_replaced {token.p_replaced:.3f}{', unknown' * token.unknown}"
+            if token.p_wrong is not None:
+                title = escape("; ".join([f"p_wrong {token.p_wrong:.3f}", *token.reasons]))
             parts.append(escape(self.text[end : token.start]))
             parts.append(f'<span style="{style}" title="{title}">{escape(self.text[token.start : token.end])}</span>')
             end = token.end
@@ -153,6 +156,8 @@ class Word(AnswerRecord):
     start: int
     end: int
     suspicion: float
+    reasons: tuple[str, ...] = ()
+    """As of its tokens."""
 
 
 class WordFinding(AnswerRecord):

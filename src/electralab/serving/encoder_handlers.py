@@ -5,9 +5,11 @@ TextInput -> TokenizedText -> Detection;  TextInput -> EmbedInput -> vector
 A text longer than a row is read in windows. Each token counts once, in the window where it has the most context.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,6 +35,8 @@ THRESHOLD = 0.5
 # Where no word of a text passes, one in five is named all the same, within these bounds.
 _ONE_IN = 5
 _FEWEST_NAMED, _MOST_NAMED = 3, 5
+# A word that is less likely wrong gets no reasons.
+_EXPLAINED = 0.1
 _ALL_UNKNOWN = "the text holds nothing that the model's vocabulary knows; give text of its language"
 
 
@@ -144,12 +148,18 @@ class Detector(_WindowHandler):
             return [self._describe(text, scores.logits) for text, scores in zip(texts, scored, strict=True)]
         detections = []
         for text, scores, (words, p_wrong) in zip(texts, scored, self.scorer.score(scored, stop), strict=True):
+            is_word = [any(map(str.isalnum, text.text[word.start : word.end])) for word in words.spans]
+            p_words = np.where(np.array(is_word, dtype=np.bool_), p_wrong, 0.0)
+            # Those that may be named, whatever the threshold.
+            explained = {*np.argsort(-p_words)[:_MOST_NAMED].tolist(), *np.flatnonzero(p_words > _EXPLAINED).tolist()}
+            reasons: dict[int, tuple[str, ...]] = {}
             by_token = np.zeros(len(text.ids))
-            for word, p in zip(words.spans, p_wrong.tolist(), strict=True):
-                by_token[word.first : word.after] = (
-                    p if any(map(str.isalnum, text.text[word.start : word.end])) else 0.0
-                )
-            detections.append(self._describe(text, scores.logits, by_token))
+            for index, word in enumerate(words.spans):
+                by_token[word.first : word.after] = p_words[index]
+                if index in explained and is_word[index]:
+                    why = self.scorer.explain(text.text, words, index)
+                    reasons |= dict.fromkeys(range(word.first, word.after), why)
+            detections.append(self._describe(text, scores.logits, by_token, reasons))
         return detections
 
     def score_tokens(self, texts: Sequence[TokenizedText], stop: StopSignal = NO_STOP) -> list[ScoredText]:
@@ -162,15 +172,22 @@ class Detector(_WindowHandler):
         return [ScoredText(text.text, text.ids, text.offsets, row) for text, row in zip(texts, logits, strict=True)]
 
     def _describe(
-        self, tokenized: TokenizedText, logits: NDArray[np.float64], p_wrong: NDArray[np.float64] | None = None
+        self,
+        tokenized: TokenizedText,
+        logits: NDArray[np.float64],
+        p_wrong: NDArray[np.float64] | None = None,
+        reasons: Mapping[int, tuple[str, ...]] = MappingProxyType({}),
     ) -> Detection:
+        """`reasons`: of the tokens of suspicious words."""
         p_replaced = torch.sigmoid(torch.from_numpy(logits)).numpy()
         special, ids, text = self.tokenizer.special, tokenized.ids, tokenized.text
         # Typed in a text, special tokens are context like any token, but none to be scored.
         is_scored = ~np.isin(ids, [special.cls, special.sep, special.pad])
         is_unknown = ids == special.unk
-        calibrated = [
-            {} if p_wrong is None else {"p_wrong": p} for p in (logits if p_wrong is None else p_wrong).tolist()
+        calibrated: list[dict[str, Any]] = [
+            ({} if p_wrong is None else {"p_wrong": float(p_wrong[index])})
+            | ({"reasons": reasons[index]} if reasons.get(index) else {})
+            for index in range(len(ids))
         ]
         columns = (p_replaced.tolist(), is_scored.tolist(), is_unknown.tolist(), calibrated)
         tokens = tuple(

@@ -98,13 +98,15 @@ class Proofreader:
 def group_words(detection: Detection, tokenizer: Tokenizer) -> list[Word]:
     """The words of a text, each as suspicious as the worst of its tokens."""
     encoded = tokenizer.encode(detection.text)
-    by_place = {(token.start, token.end): token.suspicion for token in detection.tokens}
+    by_place = {(token.start, token.end): token for token in detection.tokens}
     words = []
     for word in split_words(detection.text, encoded.ids, encoded.offsets, tokenizer):
-        scores = [by_place[place] for place in encoded.offsets[word.first : word.after] if place in by_place]
-        if scores:  # special tokens that are typed in a text have none
+        tokens = [by_place[place] for place in encoded.offsets[word.first : word.after] if place in by_place]
+        if tokens:  # special tokens that are typed in a text have no scores
+            worst = max(tokens, key=lambda token: token.suspicion)
+            why = {"reasons": worst.reasons} if worst.reasons else {}
             written = detection.text[word.start : word.end]
-            words.append(Word(text=written, start=word.start, end=word.end, suspicion=max(scores)))
+            words.append(Word(text=written, start=word.start, end=word.end, suspicion=worst.suspicion, **why))
     return words
 
 

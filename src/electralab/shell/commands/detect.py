@@ -21,6 +21,7 @@ EXAMPLE = "electra detect runs/quickstart 'The people of the United elephants ar
 SETTINGS = "electralab.serving.series:DetectConfig"
 
 _LONGEST_WORD = 24
+_MOST_EXPLAINED = 20
 
 
 def add_flags(parser: Parser) -> None:
@@ -206,9 +207,14 @@ def format_suspects(detection: Detection) -> str:
         return text[start:end] if end - start <= _LONGEST_WORD else token.text
 
     tokens = [detection.tokens[index] for index in detection.suspicious]
+    explained = {widen(token): f"{widen(token)}: {'; '.join(token.reasons)}" for token in tokens if token.reasons}
+    why = "\n".join(list(explained.values())[:_MOST_EXPLAINED])
     if detection.is_relative:
         named = ", ".join(f"{widen(token)} ({token.suspicion:.2f})" for token in tokens)
-        return f"none of {len(detection.tokens):,} tokens passes 0.5; the most suspicious of this text: {named}"
+        relative = f"none of {len(detection.tokens):,} tokens passes 0.5; the most suspicious of this text: {named}"
+        return f"{relative}\n{why}" if why else relative
+    if why:
+        return why
     unknown = [token.text for token in tokens if token.unknown and token.p_replaced <= 0.5]
     return f"never seen in training, and suspicious for that alone: {format_names(unknown, 5)}" if unknown else ""
 

@@ -126,4 +126,6 @@ def print_proofs(call: Call, result: ProofreadResult) -> None:
             line = Text(f"{finding.line:>5}:{finding.column:<4} {word.suspicion:.2f}  {before}")
             line.append(written, style=suspicion_style(word.suspicion))
             line.append(after)
-            call.console.print(line.append(f"   → {meant}", style="dim") if perhaps else line)
+            line.append(f"   → {meant}" if perhaps else "", style="dim")
+            why = tame("; ".join(word.reasons))
+            call.console.print(line.append(f"   ({why})" if why else "", style="dim"))
