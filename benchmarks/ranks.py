@@ -78,7 +78,7 @@ def train_here(data_dir: Path, network: str, parallel: Any, steps: int) -> None:
     for report in take_steps(state, step, config.optimizer, task.lr_factor, steps, NO_STOP):
         losses.append(report.loss)
         if len(losses) > 1:  # the first step pays for warming up
-            tokens += task.count_tokens()
+            tokens += task.stats.tokens
         else:
             started = time.perf_counter()
     seconds = time.perf_counter() - started

@@ -161,7 +161,7 @@ def train_here(name: str, data: Path, slices: int, workers: int, steps: int) -> 
     digest, tokens, started = hashlib.sha256(), 0, time.perf_counter()
     for _ in range(steps):
         report = next(reports)
-        tokens += task.count_tokens()
+        tokens += task.stats.tokens
         digest.update(f"{report.loss.hex()} {report.gradient_norm.hex()}\n".encode())
     seconds = time.perf_counter() - started
     reports.close()

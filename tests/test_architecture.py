@@ -46,7 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "model": FOUNDATION,
     "objective": FOUNDATION | {"tokens", "model"},
     "detection": FOUNDATION | {"corpus", "tokens", "model", "objective"},
-    "training": FOUNDATION,
+    "training": FOUNDATION | {"model"},
     "pretraining": FOUNDATION | {"reporting", "tokens", "model", "objective", "training"},
     "tasks": FOUNDATION | {"corpus", "tokens", "model"},
     "finetuning": FOUNDATION | {"tokens", "model", "tasks", "training"},

@@ -140,9 +140,24 @@ def spread(compute: Callable[[Item], Output], items: Sequence[Item], workers: in
         return list(pool.map(compute, items))
 
 
+def share_numbers(count: int, rank: int, num_ranks: int) -> list[int]:
+    """Which of so many items this rank computes. Every rank computes equally many, since they may have to do it
+    together: where there are none left, the last one again.
+
+    >>> share_numbers(5, 0, 2), share_numbers(5, 1, 2)
+    ([0, 2, 4], [1, 3, 4])
+    """
+    return [min(number, count - 1) for number in range(rank, -(-count // num_ranks) * num_ranks, num_ranks)]
+
+
 def find_rank() -> tuple[int, int]:
     """This process's number among those that torchrun started together, and how many they are; else 0 of 1."""
     return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def is_launched() -> bool:
+    """Whether torchrun started this process, which may be the only one that is left."""
+    return "WORLD_SIZE" in os.environ
 
 
 def find_local_rank() -> int:

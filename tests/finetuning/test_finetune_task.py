@@ -87,7 +87,7 @@ def test_an_epoch_of_steps_sees_every_row_once() -> None:
     tokens = []
     for step in (1, 2, 3):
         list(work.micro_losses(step))
-        tokens.append(work.count_tokens())
+        tokens.append(work.stats.tokens)
     assert sum(tokens) == sum(len(feature.ids) for feature in features)
 
 

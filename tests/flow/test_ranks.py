@@ -14,10 +14,14 @@ import pytest
 from electra_process import Shell
 from little_pretraining import make_request, prepare_sentences, read_log
 from little_runs import exports_of, forget_after, label_sentences, metrics_of, state_of, train, write_rows
+from little_tasks import save_origin, write_animals
+from rank_runs import lose_slice, make_tuning
 from safetensors.torch import load_file
 
 from electralab.events import run_to_end
+from electralab.finetuning.stage import finetune
 from electralab.pretraining.stage import pretrain
+from electralab.pretraining.task import PretrainTask
 from electralab.stopping import StopSignal
 
 pytestmark = pytest.mark.flow
@@ -71,7 +75,7 @@ def test_weights_are_the_same_on_one_process_two_ranks_and_four(shell: Shell) ->
 NETWORKS = (
     *("--model.num-layers", "2", "--model.hidden-size", "32", "--model.embedding-size", "16", "--model.num-heads", "4"),
     *("--model.feedforward-size", "32", "--model.sharing", "embeddings", "--generator.num-heads", "2"),
-    *("--batch.size", "8", "--batch.slices", "4", "--evaluation.rows", "4", "--evaluation.times", "1"),
+    *("--batch.size", "8", "--batch.slices", "4", "--evaluation.rows", "6", "--evaluation.times", "2"),
 )
 MODERN = (*NETWORKS, "--model.dropout", ".1", "--model.qk-norm", "true", "--batch.first-size", "3")
 RELEASED = (
@@ -93,7 +97,9 @@ def assert_close(run: Path, other: Path, tolerance: float) -> None:
     assert losses == pytest.approx(expected_losses, abs=tolerance), run.name
 
 
-def test_a_run_is_the_same_in_every_mode_and_goes_on_in_any_other(tmp_path: Path) -> None:
+def test_a_run_is_the_same_in_every_mode_and_goes_on_in_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Sharded to the last bit; split inside layers, to rounding. Saved by each mode, resumed by each, and by one
     process."""
     data = prepare_sentences(tmp_path)
@@ -112,6 +118,8 @@ def test_a_run_is_the_same_in_every_mode_and_goes_on_in_any_other(tmp_path: Path
     pieces = {"from": "", "words": MODERN, "sharded": True}
     cases += [{"out": f"pieces {mode}", "parallel": mode, **pieces} for mode in ("ddp", "fsdp")]
     cases += [{"out": "pieces then ddp", "from": "pieces fsdp", "parallel": "ddp", "words": MODERN}]
+    # At the end, since these plant a loss that is not a number, in a slice of the last rank.
+    cases += [{"out": f"lost {mode}", "from": "", "parallel": mode, "words": MODERN, "lost": 2} for mode in modes]
     (tmp_path / "cases.json").write_text(json.dumps(cases))
     finish(launch(tmp_path, 2, SCRIPT, tmp_path))
 
@@ -122,9 +130,9 @@ def test_a_run_is_the_same_in_every_mode_and_goes_on_in_any_other(tmp_path: Path
             assert state_of(tmp_path / f"{kind} {mode}", 6) == state_of(one, 6), mode
             assert read_log(tmp_path / f"{kind} {mode}") == read_log(one)
         assert_close(tmp_path / f"{kind} tensor", one, 1e-5)
-    # Under ddp every rank has whole networks and answers about its part of the held-out rows; else the first about all.
+    # Under ddp and fsdp each rank answers about its part of the held-out rows, under tensor all about all together.
     assert set((tmp_path / "evaluated by 0").read_text().splitlines()) == {"0 of 2", "0 of 1"}
-    assert set((tmp_path / "evaluated by 1").read_text().splitlines()) == {"1 of 2"}
+    assert set((tmp_path / "evaluated by 1").read_text().splitlines()) == {"1 of 2", "0 of 1"}
     one = tmp_path / "modern one"
     assert state_of(tmp_path / "pieces then ddp", 6) == state_of(one, 6)
     for mode in ("ddp", "fsdp"):
@@ -141,6 +149,15 @@ def test_a_run_is_the_same_in_every_mode_and_goes_on_in_any_other(tmp_path: Path
                 assert_close(run, one, 1e-5)
             else:
                 assert state_of(run, 6) == state_of(one, 6), run.name
+    # A step that is not finite on one rank is skipped by all.
+    with monkeypatch.context() as patch:
+        patch.setattr(PretrainTask, "micro_losses", lose_slice(2))
+        one = tmp_path / "lost one"
+        run_to_end(pretrain(make_request(data, one, MODERN, workers=1), StopSignal()))
+    assert [row["skipped_steps"] for row in read_log(one)] == [0, 1, 1, 1, 1, 1]
+    for mode in ("ddp", "fsdp"):
+        assert state_of(tmp_path / f"lost {mode}", 6) == state_of(one, 6), mode
+    assert_close(tmp_path / "lost tensor", one, 1e-5)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "told to stop"])
@@ -195,6 +212,43 @@ def test_a_rank_that_raises_ends_the_run(tmp_path: Path) -> None:
     assert "ValueError: planted" in out
     assert "rank 0: another rank ended or does not answer" in out
     assert time.monotonic() - began < 90, "most of which is the start"
+
+
+def test_fine_tuning_is_the_same_in_every_mode_and_goes_on_in_any_other(tmp_path: Path) -> None:
+    """Predictions, too, which ranks share."""
+    save_origin(tmp_path / "origin", num_layers=2, num_heads=4)
+    write_animals(tmp_path / "animals")
+    modes = ("ddp", "fsdp", "tensor")
+    cases = [{"out": mode, "from": "", "parallel": mode} for mode in modes]
+    cases += [
+        {"out": f"{mode} then {other}", "from": mode, "parallel": other}
+        for mode in ("one", *modes)
+        for other in modes
+        if mode != other
+    ]
+    (tmp_path / "cases.json").write_text(json.dumps(cases))
+    run_to_end(finetune(make_tuning(tmp_path, tmp_path / "one", workers=1), StopSignal()))
+    finish(launch(tmp_path, 2, SCRIPT, tmp_path))
+
+    for mode in modes:
+        resumed = tmp_path / f"{mode} then one"
+        shutil.copytree(tmp_path / mode, resumed)
+        for folder in (resumed, resumed / "seed-0"):
+            forget_after(folder, 3)
+        run_to_end(finetune(make_tuning(tmp_path, resumed, workers=1), StopSignal()))
+    one = tmp_path / "one/seed-0"
+    outs = [str(case["out"]) for case in cases] + [f"{mode} then one" for mode in modes]
+    for out in outs:
+        seed = tmp_path / out / "seed-0"
+        if "tensor" in out:
+            assert_close(seed, one, 1e-5)
+        else:
+            assert state_of(seed, 6) == state_of(one, 6), out
+            assert read_log(seed) == read_log(one), out
+            assert (seed / "predictions/dev.jsonl").read_bytes() == (one / "predictions/dev.jsonl").read_bytes(), out
+    for rank in (0, 1):
+        shares = {f"{part} {share}" for part in ("dev", "dev sample") for share in (f"{rank} of 2", "0 of 1")}
+        assert set((tmp_path / f"evaluated by {rank}").read_text().splitlines()) == shares
 
 
 def test_fine_tuning_has_the_same_weights_on_one_process_and_two_ranks(shell: Shell) -> None:

@@ -174,4 +174,4 @@ def test_ranks_that_cannot_share_a_step_are_refused(
     with pytest.raises(
         UsageError, match=rf"a step of 4 slices is shared out over 1, 2, 4 … ranks.* there are {num_ranks}"
     ):
-        check_ranks(num_slices)
+        check_ranks(num_slices, "ddp")

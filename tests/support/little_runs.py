@@ -161,7 +161,8 @@ def forget_after(run: Path, step: int) -> None:
     for checkpoint in (run / "checkpoints").glob("step-*"):
         if int(checkpoint.name.removeprefix("step-")) > step:
             shutil.rmtree(checkpoint)
-    shutil.rmtree(run / "export")
+    for folder in ("export", "model"):  # of a run, of a tuned seed
+        shutil.rmtree(run / folder, ignore_errors=True)
     (run / "results.json").unlink()
 
 

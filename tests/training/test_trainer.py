@@ -18,7 +18,7 @@ from electralab.training.checkpoint import TrainingProgress, TrainingState
 from electralab.training.loop import LossScale
 from electralab.training.optimizer import Optimizer, OptimizerConfig, group_parameters
 from electralab.training.schedule import ScheduleConfig, lr_schedule
-from electralab.training.trainer import EvalRecord, LoopConfig, Trainer, every_n_steps
+from electralab.training.trainer import EvalRecord, LoopConfig, StepStats, Trainer, every_n_steps
 
 
 class Number(nn.Module):
@@ -36,16 +36,11 @@ class Climb:
         self.lost_at = lost_at
         self.judged: list[int] = []
         self.part_metrics: dict[int, None] = {}
+        self.stats = StepStats(tokens=10, flops=100)
 
     def micro_losses(self, step: int, choose: Callable[[int], Iterable[int]] = range) -> Iterator[Tensor]:
         del choose
         yield ((self.number.value - 1) ** 2).sum() * (math.nan if step in self.lost_at else 1.0)
-
-    def count_tokens(self) -> int:
-        return 10
-
-    def count_flops(self) -> int:
-        return 100
 
     def step_metrics(self) -> dict[str, float]:
         return {"value": self.number.value.tolist()[0]}

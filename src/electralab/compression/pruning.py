@@ -35,7 +35,7 @@ from electralab.training.checkpoint import TrainingProgress, TrainingState
 from electralab.training.loop import LossScale
 from electralab.training.optimizer import Optimizer, OptimizerConfig, group_parameters
 from electralab.training.schedule import lr_schedule
-from electralab.training.trainer import EvalRecord, LoopConfig, Trainer, every_n_steps
+from electralab.training.trainer import EvalRecord, LoopConfig, StepStats, Trainer, every_n_steps
 
 # Rows are corrupted as if at this step, which training never reaches.
 _STEP = -3
@@ -110,7 +110,7 @@ class RecoveryTask:
         self._batches = -(-len(task.lengths) // config.batch_size)
         self._order = order_epoch(task.lengths, config.batch_size, seed=seed, epoch=0)
         self._epoch = 0
-        self._tokens = self._flops = 0
+        self.stats = StepStats()
         self.part_metrics: dict[int, None] = {}
 
     def micro_losses(self, step: int, choose: Callable[[int], Iterable[int]] = range) -> Iterator[Tensor]:
@@ -121,10 +121,10 @@ class RecoveryTask:
         rows = self._order[index]
         inputs = self.task.make_inputs(rows, step)
         lengths = self.task.lengths[rows]
-        self._tokens = int(lengths.sum())
         shape = (len(rows), int(lengths.max()))
         # Forward and backward through the student, forward through the teacher.
-        self._flops = 3 * encoder_flops(self.student.config, *shape) + encoder_flops(self.teacher.config, *shape)
+        flops = 3 * encoder_flops(self.student.config, *shape) + encoder_flops(self.teacher.config, *shape)
+        self.stats = StepStats(int(lengths.sum()), flops)
         for _ in choose(1):
             # Dropout is a function of the step, so that a resumed recovery is the same to the last bit.
             torch.manual_seed(Rng(self.seed, step).torch_seed("dropout", 0))
@@ -139,12 +139,6 @@ class RecoveryTask:
                 taught, count = self.task.loss(logits, inputs, teacher_logits, self.config.temperature)
                 loss = share * taught + loss
             yield loss / max(count, 1)
-
-    def count_tokens(self) -> int:
-        return self._tokens
-
-    def count_flops(self) -> int:
-        return self._flops
 
     def step_metrics(self) -> dict[str, float]:
         return {}

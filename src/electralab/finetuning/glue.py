@@ -16,7 +16,7 @@ from electralab.artifacts import lock_folder, write_file
 from electralab.errors import InputError, UsageError
 from electralab.events import Event, Note, Result
 from electralab.finetuning.results import AX, BEST_SEED, ENSEMBLE, summarise_seeds
-from electralab.finetuning.stage import FinetuneRequest, tune_seeds
+from electralab.finetuning.stage import FinetuneRequest, share_tuning, tune_seeds
 from electralab.records.kinds import require_empty_or
 from electralab.records.tuned import GlueAverage, GlueResults, GlueTask, Spread, SubmissionZip, TunedResults
 from electralab.reporting.page import with_page
@@ -70,7 +70,7 @@ def choose_tasks(data_dir: Path, names: Sequence[str]) -> list[Task]:
 
 def run_suite(request: FinetuneRequest, tasks: Sequence[Task], stop: StopSignal) -> Iterator[Event[GlueResults]]:
     """Each task is a run in a folder of its own, so the same request again goes on with the task that was stopped."""
-    yield from with_page(request.run_dir, _tune_tasks(request, tasks, stop))
+    yield from share_tuning(with_page(request.run_dir, _tune_tasks(request, tasks, stop)), request, stop)
 
 
 def _tune_tasks(request: FinetuneRequest, tasks: Sequence[Task], stop: StopSignal) -> Iterator[Event[GlueResults]]:

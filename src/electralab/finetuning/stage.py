@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
@@ -50,12 +51,14 @@ from electralab.tasks.kind import Example, NetworkOutputs, Split, SplitScores, T
 from electralab.tasks.load import TaskData, read_task
 from electralab.tasks.texts import swap_pairs
 from electralab.training.checkpoint import TrainingProgress
+from electralab.training.group import Parallel
 from electralab.training.metrics import format_scores
-from electralab.training.ranks import share_run
+from electralab.training.ranks import check_ranks, share_run
 from electralab.training.schedule import lr_schedule
 from electralab.training.trainer import LoopConfig, Trainer, every_n_steps
 
 Outputs = NetworkOutputs[Example, Feature]
+R = TypeVar("R")
 
 _LOGGED_STEPS = 50
 # Where nobody says how often: the loss is written down more often than a person wants to read it.
@@ -86,14 +89,21 @@ class FinetuneRequest:
     """Whether simple methods are scored on the same examples."""
     workers: int = 0
     """Processes that compute the slices of a step; 0 means a worker for each core. No part of what the run is."""
+    parallel: Parallel = "ddp"
+    """What a rank has of the network, where torchrun started several. No part of what the run is either."""
 
 
 def finetune(request: FinetuneRequest, stop: StopSignal) -> Iterator[Event[TunedResults]]:
     """Tune every seed to its end. The same request again goes on where the last one stopped; more seeds are added."""
+    yield from share_tuning(with_page(request.run_dir, tune_seeds(request, stop)), request, stop)
+
+
+def share_tuning(events: Iterator[Event[R]], request: FinetuneRequest, stop: StopSignal) -> Iterator[Event[R]]:
+    """The events of tuning, which the first rank goes through, where torchrun started several."""
     sections = [layer.values.get("runtime") for layer in request.layers]
     asked = [section["device"] for section in sections if isinstance(section, dict) and "device" in section]
     device = runtime.choose_device(str([RuntimeConfig().device, *asked][-1]))
-    yield from share_run(with_page(request.run_dir, tune_seeds(request, stop)), stop, device)
+    yield from share_run(events, stop, device)
 
 
 def tune_seeds(request: FinetuneRequest, stop: StopSignal) -> Iterator[Event[TunedResults]]:
@@ -108,6 +118,7 @@ def tune_seeds(request: FinetuneRequest, stop: StopSignal) -> Iterator[Event[Tun
         raise UsageError("--from-scratch: forgets what --init-from would begin with; give one of them")
     yield Note(f"loading {request.model} and reading {request.data_dir}", "dim")
     origin, config, data = _read_inputs(request)
+    check_ranks(config.batch.slices, request.parallel)
     with lock_folder(run_dir):
         stored = read_identity(run_dir)
         shape = product_shape(config.batch, config.sequence_length, origin.encoder.config)
@@ -192,6 +203,7 @@ def _read_inputs(request: FinetuneRequest) -> tuple[Pretrained, FinetuneConfig, 
 class _Part:
     """A split that is scored or predicted, and its rows."""
 
+    name: str
     split: Split[Example]
     encoded: EncodedSplit[Feature]
 
@@ -226,7 +238,7 @@ class _FinetuneRun:
         self.steps = count_steps(config, len(self.rows))
         self.epochs = self.steps / count_batches(config, len(self.rows))
         self.parts = {
-            split.name: _Part(split, self.kind.encode(encoder, split.examples, is_labelled=False))
+            split.name: _Part(split.name, split, self.kind.encode(encoder, split.examples, is_labelled=False))
             for split in self.splits[1:]
         }
         self.submitted = [name for name in self.parts if name in self.task.submissions]
@@ -236,7 +248,7 @@ class _FinetuneRun:
         if len(all_examples) > most:
             examples = [all_examples[index * len(all_examples) // most] for index in range(most)]
             encoded = self.kind.encode(encoder, examples, is_labelled=False)
-            self.sample = _Part(replace(self.dev.split, examples=examples), encoded)
+            self.sample = _Part("dev sample", replace(self.dev.split, examples=examples), encoded)
         self.has_pairs = any(feature.segment_ids.any() for feature in self.rows)
         self.copies_segment = origin.has_untrained_segments and self.has_pairs and not config.from_scratch
 
@@ -335,10 +347,11 @@ class _FinetuneRun:
         state = build_state(network, config)
 
         def score() -> tuned.Scores:
-            return self._score(self.sample, self._predict(network, self.sample)).scores
+            return self._score(self.sample, self._predict(network, self.sample, work)).scores
 
         pad_id = self.origin.tokenizer.special.pad
-        work = FinetuneTask(network, self.kind, self.rows, config, seed, pad_id, self.device, score)
+        heldout = {part.name: part.encoded.features for part in (self.sample, *self.parts.values())}
+        work = FinetuneTask(network, self.kind, self.rows, config, seed, pad_id, self.device, score, heldout, self.stop)
         pace = LoopConfig(
             self.steps,
             every_n_steps(config.evaluation.times, self.steps),
@@ -348,18 +361,18 @@ class _FinetuneRun:
             most_lines=0 if self.request.log_every else _LINES_PER_SEED,
         )
         rate = lr_schedule(config.schedule, self.steps)
-        make_step = partial(work.make_train_step, state, self.workers)
+        make_step = partial(work.make_train_step, state, self.workers, self.request.parallel)
         yield from Trainer(folder, state, work, pace, config.optimizer, rate, self.stop, make_step).run()
         # What is saved and scored is the average of the weights, where the settings ask for one.
         with state.optimizer.averaged():
-            self._finish(seed, folder, network, state.progress)
+            self._finish(seed, folder, work, state.progress)
         # Only now: until its results are written, a seed goes on from its checkpoints.
         if not self.request.keep:
             shutil.rmtree(folder / "checkpoints", ignore_errors=True)
 
-    def _finish(self, seed: int, folder: Path, network: TaskModel, progress: TrainingProgress) -> None:
+    def _finish(self, seed: int, folder: Path, work: FinetuneTask, progress: TrainingProgress) -> None:
         """The model, its predictions and scores; the results are written last and say that the seed is finished."""
-        outputs = {name: self._predict(network, part) for name, part in self.parts.items()}
+        outputs = {name: self._predict(work.network, part, work) for name, part in self.parts.items()}
         threshold = self._score(self.dev, outputs["dev"]).best_threshold or 0.0
         # Dev is scored with a threshold that nothing chose, a test with the one that dev chose.
         scored = {
@@ -375,7 +388,7 @@ class _FinetuneRun:
             threshold=threshold,
             has_untrained_segments=self.origin.has_untrained_segments and not self.has_pairs,
         )
-        save_model(folder / "model", LoadedTaskModel(network, self.origin.tokenizer, task_config))
+        save_model(folder / "model", LoadedTaskModel(work.network, self.origin.tokenizer, task_config))
         for name, part in self.parts.items():
             # As the saved model says it, with its threshold.
             answered = replace(outputs[name], threshold=threshold)
@@ -390,10 +403,16 @@ class _FinetuneRun:
             reports={name: split.report for name, split in scored.items()},
         ).write(folder)
 
-    def _predict(self, network: TaskModel, part: _Part) -> Outputs:
+    def _predict(self, network: TaskModel, part: _Part, work: FinetuneTask | None = None) -> Outputs:
+        """With the network that ranks train, by all of them."""
         pad_id, size = self.origin.tokenizer.special.pad, self.config.evaluation.batch_tokens
-        rows = predict_logits(network, part.encoded.features, pad_id, size, self.stop, self.workers)
-        return NetworkOutputs(network.head_config, part.split.examples, part.encoded.features, rows, self.config.spans)
+        features = part.encoded.features
+        if work is not None and work.evaluate_parts is not None:
+            by_number = work.evaluate_parts(part.name)
+            rows = [by_number[number] for number in range(len(features))]
+        else:
+            rows = predict_logits(network, features, pad_id, size, self.stop, self.workers)
+        return NetworkOutputs(network.head_config, part.split.examples, features, rows, self.config.spans)
 
     def _score(self, part: _Part, outputs: Outputs, threshold: float = 0.0) -> SplitScores:
         predictions = self.kind.decode(replace(outputs, threshold=threshold))

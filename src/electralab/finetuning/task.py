@@ -5,10 +5,12 @@ step -> parts of its loss
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -29,15 +31,17 @@ from electralab.randomness import Rng
 from electralab.records.run import StepRecord
 from electralab.records.tuned import Scores
 from electralab.runtime import autocast, choose_device, find_rank, use_exact_arithmetic
-from electralab.tasks.features import Feature, Ids, collate, order_epoch
+from electralab.stopping import NO_STOP, StopSignal
+from electralab.tasks.features import Feature, Ids, RowLogits, TaskBatch, collate, order_epoch, predict_share
 from electralab.tasks.kind import AnyKind
 from electralab.tasks.load import TaskData
 from electralab.tokens.tokenizer import Tokenizer
 from electralab.training.checkpoint import TrainingProgress, TrainingState
+from electralab.training.group import Parallel
 from electralab.training.loop import LossScale, TrainStep
 from electralab.training.optimizer import Optimizer, group_parameters
-from electralab.training.ranks import RankStep
-from electralab.training.trainer import EvalRecord
+from electralab.training.ranks import RankStep, Through, compute_here
+from electralab.training.trainer import EvalRecord, StepStats
 from electralab.training.workers import WorkerJob, start_workers
 
 
@@ -136,7 +140,8 @@ def count_batches(config: FinetuneConfig, rows: int) -> int:
 
 
 class FinetuneTask:
-    """One seed's training. `score` says how well the network does on the dev examples at this moment."""
+    """One seed's training. `score` says how well the network does on the dev examples at this moment; `heldout` are
+    features that ranks share out among them, by name."""
 
     def __init__(
         self,
@@ -148,15 +153,21 @@ class FinetuneTask:
         pad_id: int,
         device: torch.device,
         score: Callable[[], Scores],
+        heldout: Mapping[str, Sequence[Feature]] = MappingProxyType({}),
+        stop: StopSignal = NO_STOP,
     ) -> None:
         self.network, self.kind, self.features, self.config = network, kind, features, config
         self.seed, self.pad_id, self.device, self.score = seed, pad_id, device, score
+        self.heldout, self.stop = heldout, stop
         self._lengths = np.array([len(feature.ids) for feature in features], dtype=np.int64)
         self._batches_per_epoch = count_batches(config, len(features))
         self._ordered_epoch = -1
         self._order: list[Ids] = []
-        self._tokens = self._flops = 0
+        self.through: Through = compute_here
+        self.stats = StepStats()
         self.part_metrics: dict[int, None] = {}
+        self.evaluate_parts: Callable[[str], dict[int, RowLogits]] | None = None
+        """Logits of all features of that name, by ranks that each compute a share; None: there is one."""
 
     def micro_losses(self, step: int, choose: Callable[[int], Iterable[int]] = range) -> Iterator[Tensor]:
         epoch, index = divmod(step - 1, self._batches_per_epoch)
@@ -170,30 +181,33 @@ class FinetuneTask:
         batches = [collate([self.features[row] for row in some], self.pad_id, self.device) for some in micro_rows]
         # Divided by the targets of the whole step, so that micro-batches change nothing but the memory they need.
         total = max(sum(self.kind.count_targets(batch) for batch in batches), 1)
-        self._tokens = sum(batch.token_count for batch in batches)
-        self._flops = sum(3 * encoder_flops(self.network.config, *batch.input_ids.shape) for batch in batches)
+        flops = sum(3 * encoder_flops(self.network.config, *batch.input_ids.shape) for batch in batches)
+        self.stats = StepStats(sum(batch.token_count for batch in batches), flops)
         rng = Rng(self.seed, step)
         for number in choose(len(batches)):
-            batch = batches[number]
             torch.manual_seed(rng.torch_seed("dropout", number))
-            with autocast(self.device, self.config.runtime.precision):
-                logits = self.network(batch.input_ids, batch.segment_ids, batch.attention_pad)
-            yield self.kind.loss(logits, batch, self.network.head_config) / total
+            yield self.through(partial(self._compute_loss, batches[number])) / total
 
-    def make_train_step(self, state: TrainingState, workers: int) -> TrainStep:
+    def _compute_loss(self, batch: TaskBatch) -> Tensor:
+        with autocast(self.device, self.config.runtime.precision):
+            logits = self.network(batch.input_ids, batch.segment_ids, batch.attention_pad)
+        return self.kind.loss(logits, batch, self.network.head_config)
+
+    def make_train_step(self, state: TrainingState, workers: int, parallel: Parallel = "ddp") -> TrainStep:
         """Who computes the steps. Another process gets rows and shapes from here, and weights by the shared memory."""
-        network, batch = self.network, self.config.batch
-        shared = (self.kind, self.features, self.config, self.seed, self.pad_id)
-        job = WorkerJob(build_worker, (network.config, network.head_config, *shared), torch.get_num_threads())
-        if find_rank()[1] > 1:
-            return RankStep(state, self, job, num_slices=batch.slices, device=self.device)
-        return start_workers(state, self, job, num_slices=batch.slices, num_workers=workers, device=self.device)
+        network, slices = self.network, self.config.batch.slices
+        shared = (network.config, network.head_config, self.kind, self.features, self.config, self.seed, self.pad_id)
+        if find_rank()[1] == 1:
+            job = WorkerJob(build_worker, shared, torch.get_num_threads())
+            return start_workers(state, self, job, num_slices=slices, num_workers=workers, device=self.device)
+        job = WorkerJob(build_worker, (*shared, self.heldout), torch.get_num_threads())
+        step = RankStep(state, self, job, num_slices=slices, device=self.device, parallel=parallel)
+        self.evaluate_parts = step.evaluate
+        return step
 
-    def count_tokens(self) -> int:
-        return self._tokens
-
-    def count_flops(self) -> int:
-        return self._flops
+    def evaluate_part(self, rank: int, num_ranks: int, name: str) -> dict[int, RowLogits]:
+        features, size = self.heldout[name], self.config.evaluation.batch_tokens
+        return predict_share(self.network, features, self.pad_id, size, self.stop, rank=rank, num_ranks=num_ranks)
 
     def step_metrics(self) -> dict[str, float]:
         return {}
@@ -210,9 +224,11 @@ def build_worker(
     config: FinetuneConfig,
     seed: int,
     pad_id: int,
+    heldout: Mapping[str, Sequence[Feature]] = MappingProxyType({}),
 ) -> tuple[TrainingState, FinetuneTask]:
     """What another process needs to compute slices of a seed's steps; it scores nothing."""
     device = choose_device(config.runtime.device)
     use_exact_arithmetic(torch.get_num_threads(), device)
     network = TaskModel(Encoder(encoder), head).to(device)
-    return build_state(network, config), FinetuneTask(network, kind, features, config, seed, pad_id, device, dict)
+    task = FinetuneTask(network, kind, features, config, seed, pad_id, device, dict, heldout)
+    return build_state(network, config), task

@@ -98,7 +98,7 @@ def _probe_seconds_per_step(
     while len(times) < 4 or times[-1] - times[0] < _PROBE_SECONDS:
         next(reports)
         times.append(time.perf_counter())
-        seconds_per_flop.append((times[-1] - times[-2]) / task.count_flops())
+        seconds_per_flop.append((times[-1] - times[-2]) / task.stats.flops)
     reports.close()
     return sorted(seconds_per_flop)[len(seconds_per_flop) // 4] * mean_step_flops(objective, config, data) * 1.05
 

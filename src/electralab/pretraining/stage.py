@@ -34,8 +34,7 @@ from electralab.tokens.shards import PreparedData, open_data
 from electralab.training.checkpoint import TrainingState, checkpoint_step, list_checkpoints
 from electralab.training.fingerprints import check_resumable
 from electralab.training.group import Parallel
-from electralab.training.loop import TrainStep
-from electralab.training.ranks import RankStep, check_ranks, share_run
+from electralab.training.ranks import check_ranks, share_run
 from electralab.training.trainer import SNAPSHOT, TRAINING, LoopConfig, Trainer, every_n_steps
 
 
@@ -88,11 +87,7 @@ def pretrain(request: PretrainRequest, stop: StopSignal) -> Iterator[Event[recor
 
     Started by torchrun, the first rank is the run, and the others only compute for it.
     """
-    _, num_ranks = runtime.find_rank()
-    if num_ranks > 1:
-        check_ranks(request.config.batch.slices)
-    elif request.parallel != "ddp":
-        raise UsageError(f"--parallel {request.parallel}: spreads networks over ranks, and there is one; use torchrun")
+    check_ranks(request.config.batch.slices, request.parallel)
     events = with_page(request.run_dir, _train(request, stop), advise)
     yield from share_run(events, stop, runtime.choose_device(request.config.runtime.device))
 
@@ -131,13 +126,10 @@ def _train(request: PretrainRequest, stop: StopSignal) -> Iterator[Event[records
             snapshot_steps=frozenset(records.snapshot_step(share, total_steps) for share in request.snapshots),
         )
 
-        def start_steps() -> TrainStep:
-            step = make_train_step(state, task, request.workers, request.parallel, request.sharded_checkpoints)
-            if isinstance(step, RankStep) and request.parallel == "ddp":  # else only the first rank has whole networks
-                task.evaluate_parts = step.evaluate
-            return step
-
-        trainer = Trainer(run_dir, state, task, loop, config.optimizer, task.lr_factor, stop, start_steps)
+        make_step = partial(
+            make_train_step, state, task, request.workers, request.parallel, request.sharded_checkpoints
+        )
+        trainer = Trainer(run_dir, state, task, loop, config.optimizer, task.lr_factor, stop, make_step)
         has_pairs = data.packing == "pairs" or config.sentence_task != "none"
         has_untrained_segments = not has_pairs and warm_start.is_without_second_segment(request.init_from)
         run = _RunWriter(run_dir, data, objective, state, task, has_untrained_segments)

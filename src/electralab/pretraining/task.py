@@ -5,10 +5,9 @@ settings, data -> Objective, TrainingState; step -> micro losses; held-out quest
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,7 +26,7 @@ from electralab.pretraining.balance import check_balance, drop_numbers
 from electralab.pretraining.settings import PretrainConfig
 from electralab.randomness import Rng
 from electralab.records.run import StepRecord
-from electralab.runtime import autocast, choose_device, find_rank, spread, use_exact_arithmetic
+from electralab.runtime import autocast, choose_device, find_rank, share_numbers, spread, use_exact_arithmetic
 from electralab.tokens.batches import batch_at, heldout_batches
 from electralab.tokens.shards import PreparedData, open_data
 from electralab.tokens.tokenizer import Tokenizer
@@ -35,15 +34,10 @@ from electralab.training.checkpoint import TrainingProgress, TrainingState
 from electralab.training.group import Parallel
 from electralab.training.loop import LossScale, TrainStep
 from electralab.training.optimizer import Optimizer, OptimizerConfig, group_parameters, orthogonalise_flops
-from electralab.training.ranks import RankStep
+from electralab.training.ranks import RankStep, Through, compute_here
 from electralab.training.schedule import learning_rate_factor
-from electralab.training.trainer import EvalRecord
+from electralab.training.trainer import EvalRecord, StepStats
 from electralab.training.workers import WorkerJob, start_workers
-
-if TYPE_CHECKING:  # parts of torch that take a second to import
-    from torch.distributed.device_mesh import DeviceMesh
-
-    from electralab.training.sharded import Cut, TreeReduceScatter
 
 # Held-out rows are masked as if at this step, which training never reaches.
 _HELDOUT_STEP = -1
@@ -111,14 +105,6 @@ def mean_step_flops(objective: Objective[Any], config: PretrainConfig, data: Pre
     return sum(flops_at(objective, config, data, StepInfo(step, count)) for step in range(1, count + 1)) / count
 
 
-@dataclass(slots=True)
-class StepStats:
-    """What a finished step was about, for the log."""
-
-    tokens: int
-    flops: int
-
-
 class PretrainTask:
     def __init__(
         self,
@@ -141,12 +127,11 @@ class PretrainTask:
                 f"batch.halved_share: {data.path} has rows of {data.sequence_length} tokens packed as {data.packing}, "
                 "which cannot be read as two halves; leave it at 0, or prepare contiguous rows of an even length"
             )
-        self._through: Callable[[Callable[[], Tensor]], Tensor] = lambda compute: compute()
-        """What computes a loss: nothing but itself, or a module that has the networks' parts come together."""
-        self.stats = StepStats(0, 0)
+        self.through: Through = compute_here
+        self.stats = StepStats()
         self.part_metrics: dict[int, BatchMetrics] = {}
-        self.evaluate_parts: Callable[[], dict[int, BatchMetrics]] | None = None
-        """Metrics of every question about held-out rows, by ranks that each answer a part; None: by this process."""
+        self.evaluate_parts: Callable[[], dict[int, BatchMetrics]] = partial(self.evaluate_part, 0, 1)
+        """Metrics of every question about held-out rows: by this process, or by ranks that each answer a part."""
         self.examples: list[Row] = []
         """Of the last evaluation, inside which a stop loses nothing."""
         self.warned: set[str] = set()
@@ -179,7 +164,7 @@ class PretrainTask:
             # For each part anew: dropout must not depend on who computed the part before it.
             torch.manual_seed(rng.torch_seed("dropout", number))
             answers: list[ObjectiveOutput] = []
-            yield self._through(partial(self._compute_loss, questions[number], moment, counts, answers))
+            yield self.through(partial(self._compute_loss, questions[number], moment, counts, answers))
             (answer,) = answers
             # The whole step's count goes with its first part, so that the parts' sums add up to the step's mean.
             own_counts = counts if number == 0 else dict.fromkeys(counts, 0)
@@ -190,28 +175,10 @@ class PretrainTask:
             answers.append(self.objective.training_step(question.to(self.device), moment))
         return answers[-1].losses.weigh(counts, self.objective.weights)
 
-    def distribute(self, parallel: Parallel, mesh: "DeviceMesh", reduction: "TreeReduceScatter") -> Mapping[str, "Cut"]:
-        """Leave a part of each network here; said is how its parameters were cut, where not as usual."""
-        from electralab.pretraining.parallel import find_units, split_layers
-        from electralab.training.sharded import shard_fully
-
-        if parallel == "tensor":
-            return split_layers(self.objective.networks, mesh)
-        networks, precision = self.objective.networks, self.config.runtime.precision
-        dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision, torch.float32)
-        self._through = shard_fully(networks, find_units(networks), mesh, reduction, dtype)
-        return {}
-
     def lr_factor(self, step: int) -> float:
         """The factor of the learning rate: every stage has a whole schedule, as if it were a run of its own."""
         place = step_in_stage(self.config.procedure, StepInfo(step, self.total_steps))
         return learning_rate_factor(place.step, place.total_steps, self.config.schedule.at_length(place.total_steps))
-
-    def count_tokens(self) -> int:
-        return self.stats.tokens
-
-    def count_flops(self) -> int:
-        return self.stats.flops
 
     def step_metrics(self) -> dict[str, float]:
         seen = BatchMetrics()
@@ -239,15 +206,15 @@ class PretrainTask:
     def _frequencies(self) -> dict[str, float]:
         return measure_baselines(self.data, self.objective, self.heldout(), {})
 
-    def evaluate_part(self, first: int, stride: int) -> dict[int, BatchMetrics]:
-        """Metrics of every `stride`-th question about held-out rows, by number."""
+    def evaluate_part(self, rank: int, num_ranks: int) -> dict[int, BatchMetrics]:
+        """Metrics of a rank's share of the questions about held-out rows, by number."""
         questions = self.heldout()
-        numbers = range(first, len(questions), stride)
+        numbers = share_numbers(len(questions), rank, num_ranks)
         metrics = judge_heldout(self.objective, [questions[number] for number in numbers], self.workers)
         return dict(zip(numbers, metrics, strict=True))
 
     def evaluate_heldout(self) -> dict[str, float]:
-        parts = self.evaluate_part(0, 1) if self.evaluate_parts is None else self.evaluate_parts()
+        parts = self.evaluate_parts()
         # In the order of the questions, whoever answered them: sums of floats depend on it.
         return describe_heldout([parts[number] for number in sorted(parts)])
 
@@ -292,7 +259,7 @@ def make_train_step(
     if num_ranks > 1:
         if task.config.runtime.compile and parallel != "ddp":
             raise UsageError(f"runtime.compile: goes with --parallel ddp, and {parallel} is asked for; leave it out")
-        return RankStep(
+        step = RankStep(
             state,
             task,
             job,
@@ -301,6 +268,8 @@ def make_train_step(
             parallel=parallel,
             sharded_checkpoints=sharded_checkpoints,
         )
+        task.evaluate_parts = step.evaluate
+        return step
     return start_workers(state, task, job, num_slices=slices, num_workers=workers, device=task.device)
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from electralab.config import Settings
 from electralab.model.task_model import SpanLogits, TaskModel
 from electralab.randomness import mix, permute
-from electralab.runtime import spread
+from electralab.runtime import share_numbers, spread
 from electralab.stopping import StopSignal
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -176,6 +176,21 @@ def predict_logits(
     network: TaskModel, features: Sequence[Feature], pad_id: int, batch_tokens: int, stop: StopSignal, workers: int = 1
 ) -> list[RowLogits]:
     """In the order of the features, however they were batched, and by however many workers."""
+    outputs = predict_share(network, features, pad_id, batch_tokens, stop, workers)
+    return [outputs[row] for row in range(len(features))]
+
+
+def predict_share(
+    network: TaskModel,
+    features: Sequence[Feature],
+    pad_id: int,
+    batch_tokens: int,
+    stop: StopSignal,
+    workers: int = 1,
+    rank: int = 0,
+    num_ranks: int = 1,
+) -> dict[int, RowLogits]:
+    """By the number of the feature, those of a rank's share of the batches."""
     was_training = network.training
     network.eval()
     device = next(network.parameters()).device
@@ -198,9 +213,10 @@ def predict_logits(
             own = logits[index, : len(features[row].ids)] if logits.ndim == 3 else logits[index]
             outputs[int(row)] = RowLogits(own, float(answerable[index]))
 
-    spread(predict, list(group_by_length(features, batch_tokens)), workers)
+    batches = list(group_by_length(features, batch_tokens))
+    spread(predict, [batches[number] for number in share_numbers(len(batches), rank, num_ranks)], workers)
     network.train(was_training)
-    return [outputs[row] for row in range(len(features))]
+    return outputs
 
 
 def softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:

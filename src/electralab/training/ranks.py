@@ -3,13 +3,13 @@
 TrainingState, TrainingTask, slices -> RankStep on the first rank; `follow` on the others
 
 The first rank is the run: it counts, logs and saves. The others build the same networks, get the weights once, and
-compute their slices of every step and their part of the held-out rows. Each rank has a block of slices, whose gradients
+compute their slices of every step and their part of what is evaluated. Each rank has a block of slices, whose gradients
 it adds as the tree of `workers.py` does; then ranks exchange their sums in pairs, which are the higher nodes of the
 same tree. x + y is y + x to the last bit, so that every rank ends with the sum that one process would have, and updates
 its own copy by it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
@@ -25,23 +25,48 @@ from electralab.stopping import StopSignal
 from electralab.training.checkpoint import TrainingState, write_part
 from electralab.training.group import Parallel, RankGroup, join_ranks
 from electralab.training.loop import TrainStep, measure_norms
+from electralab.training.trainer import StepStats
 from electralab.training.workers import SlicedTask, StepMemory, WorkerJob, WorkerPart
 
 if TYPE_CHECKING:  # whose parts of torch take a second to import
-    from electralab.training.sharded import ShardableTask, ShardedPart
+    from electralab.training.sharded import ShardedPart
 
 R = TypeVar("R")
 
 
-class EvaluatedTask(SlicedTask, Protocol):
-    """A task of whose evaluation every rank can do a part."""
-
-    def evaluate_part(self, first: int, stride: int) -> dict[int, Any]: ...
+Through = Callable[[Callable[[], Any]], Any]
 
 
-def check_ranks(num_slices: int) -> None:
+def compute_here(compute: Callable[[], R]) -> R:
+    return compute()
+
+
+class RankTask(SlicedTask, Protocol):
+    """A training task whose networks can be spread over ranks, each of which does a part of steps and evaluations."""
+
+    stats: StepStats
+    through: Through
+    """What computes with the networks: `compute_here`, or a module that has their parts come together."""
+
+    @property
+    def config(self) -> "RankConfig": ...
+
+    @property
+    def evaluate_part(self) -> Callable[..., dict[int, Any]]:
+        """Rank, number of ranks, what -> the answers of this rank, by number; every rank computes equally many."""
+        ...
+
+
+class RankConfig(Protocol):
+    @property
+    def runtime(self) -> runtime.RuntimeConfig: ...
+
+
+def check_ranks(num_slices: int, parallel: Parallel) -> None:
     """Every rank has as many slices as the others, and their sums are nodes of one tree."""
     _, size = runtime.find_rank()
+    if parallel != "ddp" and not runtime.is_launched():
+        raise UsageError(f"--parallel {parallel}: spreads networks over ranks, and there is one; use torchrun")
     if size & (size - 1) or size > num_slices:
         raise UsageError(
             f"batch.slices: a step of {num_slices} slices is shared out over 1, 2, 4 … ranks, not more than it has "
@@ -55,7 +80,7 @@ class RankStep(TrainStep):
     def __init__(
         self,
         state: TrainingState,
-        task: SlicedTask,
+        task: RankTask,
         job: WorkerJob,
         *,
         num_slices: int,
@@ -64,10 +89,12 @@ class RankStep(TrainStep):
         sharded_checkpoints: bool = False,
     ) -> None:
         super().__init__(state.model, state.optimizer, task.micro_losses)
-        check_ranks(num_slices)
+        check_ranks(num_slices, parallel)
         if sharded_checkpoints:
             self.write_moments = self._write_moments
         self._group, self._task, self._parallel = join_ranks(device), task, parallel
+        # Layers that are gathered in 16 bits cannot answer as whole networks do, in 32.
+        self._is_shared = parallel != "fsdp" or task.config.runtime.precision == "fp32"
         self._group.command("job", job, num_slices, parallel)
         with self._group.connected():
             self._part = _make_part(job, num_slices, parallel, self._group, state, task)
@@ -95,13 +122,16 @@ class RankStep(TrainStep):
         with self._group.connected():
             self._part.update(lr_factor, shrink)
 
-    def evaluate(self) -> dict[int, Any]:
-        """Every rank's part of an evaluation, with the weights that the first has now; all must have whole networks."""
-        assert isinstance(self._part, _RankPart), "a rank that has a part of the networks cannot evaluate by itself"
-        self._group.command("evaluate", self._part.state.optimizer.is_averaged)
+    def evaluate(self, *what: str) -> dict[int, Any]:
+        """The answers of all ranks to an evaluation, with the weights that the first has now."""
+        if not self._is_shared:
+            return self._task.evaluate_part(0, 1, *what)
+        is_averaged = self.optimizer.is_averaged
+        self._group.command("evaluate", is_averaged, *what)
         own: dict[int, Any] = {}
         try:
-            own = self._part.evaluate()
+            with self._group.connected():
+                own = self._part.evaluate(is_averaged, *what)
         finally:  # stopped inside it, too: the others wait here before they hear the next command
             parts = self._group.gather(own, is_patient=True)
         return {number: answer for part in parts for number, answer in part.items()}
@@ -125,18 +155,18 @@ def _make_part(
     parallel: Parallel,
     group: RankGroup,
     state: TrainingState | None = None,
-    task: SlicedTask | None = None,
+    task: RankTask | None = None,
 ) -> "_RankPart | ShardedPart":
     """What this rank has of the networks. `state`, `task`: those of the run, which the first rank has."""
-    if parallel == "ddp":
-        if state is None or task is None:
-            state, task = job.build(*job.arguments)
+    if parallel == "ddp" and state is not None and task is not None:
         return _RankPart(state, task, num_slices, group)
+    own_state, own_task = job.build(*job.arguments)
+    rank_task = cast("RankTask", own_task)
+    if parallel == "ddp":
+        return _RankPart(own_state, rank_task, num_slices, group)
     from electralab.training.sharded import ShardedPart
 
-    own_state, own_task = job.build(*job.arguments)
-    shardable = cast("ShardableTask", own_task)
-    return ShardedPart(own_state, shardable, num_slices, parallel, group.mesh(), state, cast("ShardableTask", task))
+    return ShardedPart(own_state, rank_task, num_slices, parallel, group.mesh(), state, task)
 
 
 def follow(stop: StopSignal, device: torch.device) -> Any:
@@ -164,11 +194,8 @@ def follow(stop: StopSignal, device: torch.device) -> Any:
                         part.norms(scale)
                     case "update", lr_factor, shrink:
                         part.update(lr_factor, shrink)
-                    case "evaluate", is_averaged:
-                        assert isinstance(part, _RankPart)
-                        with part.state.optimizer.averaged() if is_averaged else nullcontext():
-                            evaluated = part.evaluate()
-                        group.gather(evaluated, is_patient=True)
+                    case "evaluate", is_averaged, *what:
+                        group.gather(part.evaluate(is_averaged, *what), is_patient=True)
                     case "collect", has_moments:
                         part.collect(has_moments)
                     case "write", folder:
@@ -200,7 +227,7 @@ def share_run(events: Iterator[Event[R]], stop: StopSignal, device: torch.device
 class _RankPart(WorkerPart):
     """What a rank computes in a step, and how its sum becomes everybody's."""
 
-    def __init__(self, state: TrainingState, task: SlicedTask, num_slices: int, group: RankGroup) -> None:
+    def __init__(self, state: TrainingState, task: RankTask, num_slices: int, group: RankGroup) -> None:
         super().__init__(state, task, num_slices, None, number=0, num_workers=1)
         self.state, self.task, self._group = state, task, group
         self._width = num_slices // group.size
@@ -253,8 +280,10 @@ class _RankPart(WorkerPart):
         super().update(lr_factor, shrink)
         self.state.optimizer.count_step()
 
-    def evaluate(self) -> dict[int, Any]:
-        return cast("EvaluatedTask", self.task).evaluate_part(self._group.rank, self._group.size)
+    def evaluate(self, is_averaged: bool, *what: str) -> dict[int, Any]:
+        optimizer = self.state.optimizer  # that of the run, on the first rank, whose averages are in place
+        with optimizer.averaged() if is_averaged and not optimizer.is_averaged else nullcontext():
+            return self.task.evaluate_part(self._group.rank, self._group.size, *what)
 
     def collect(self, has_moments: bool) -> None:
         """Every rank has all."""

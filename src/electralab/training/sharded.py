@@ -12,10 +12,12 @@ one process does; products that are split add in another order, and agree to rou
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -30,6 +32,7 @@ from electralab.training.checkpoint import TrainingState, write_part
 from electralab.training.group import Parallel
 from electralab.training.loop import measure_norms
 from electralab.training.optimizer import Muon, Optimizer, orthogonalise, orthogonalise_flops
+from electralab.training.ranks import RankTask, Through
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +55,6 @@ class Cut:
 
 
 WHOLE = Cut(None)
-
-
-class ShardableTask(Protocol):
-    """A training task whose networks can be spread over ranks."""
-
-    part_metrics: dict[int, Any]
-    stats: Any
-
-    def micro_losses(self, step: int, choose: Callable[[int], Iterable[int]]) -> Iterable[Tensor]: ...
-
-    def distribute(self, parallel: Parallel, mesh: DeviceMesh, reduction: "TreeReduceScatter") -> Mapping[str, Cut]:
-        """Leave a part of each network here; said is how each parameter was cut."""
-        ...
 
 
 class TreeReduceScatter(ReduceScatter):
@@ -116,14 +106,16 @@ class Root(nn.Module):
         super().__init__()
         self.networks = networks
 
-    def forward(self, compute: Callable[[], Tensor]) -> Tensor:
+    def forward(self, compute: Callable[[], Any]) -> Any:
         return compute()
 
 
 def shard_fully(
     networks: nn.Module, units: Sequence[nn.Module], mesh: DeviceMesh, reduction: TreeReduceScatter, dtype: torch.dtype
-) -> Root:
+) -> Through:
     """Units are there, in `dtype`, while they compute; all else for as long as a step does, in 32 bits."""
+    # Of the hazards of changing in place what a module returns, which nothing here does.
+    warnings.filterwarnings("ignore", message="FSDP2-wrapped module")
     root = Root(networks)
     policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32, cast_forward_inputs=False)
     for unit in units:
@@ -135,7 +127,14 @@ def shard_fully(
     # Losses are weighted by the targets of the whole step: their gradients are added, never averaged.
     sharded.set_gradient_divide_factor(1.0)
     sharded.set_force_sum_reduction_for_comms(True)
-    return root
+
+    def through(compute: Callable[[], Any]) -> Any:
+        computed = root(compute)
+        if not torch.is_grad_enabled():  # after a backward pass it is done: weights of now would be those of later
+            sharded.reshard()
+        return computed
+
+    return through
 
 
 class Owners:
@@ -277,21 +276,23 @@ class ShardedPart:
     def __init__(
         self,
         state: TrainingState,
-        task: ShardableTask,
+        task: RankTask,
         num_slices: int,
         parallel: Parallel,
         mesh: DeviceMesh,
         whole: TrainingState | None,
-        whole_task: ShardableTask | None,
+        whole_task: RankTask | None,
     ) -> None:
         """`state` and `task` become this rank's part. `whole`, `whole_task`: the run's own, on the first rank."""
+        from electralab.training.parallel import distribute  # which cuts networks by what is defined here
+
         self.task, self._whole, self._whole_task = task, whole, whole_task
         self._is_fsdp, self._num_slices = parallel == "fsdp", num_slices
         self._rank, self._size = mesh.get_rank(), mesh.size()
         self._reduction = TreeReduceScatter()
         shapes = {name: parameter.shape for name, parameter in state.model.named_parameters()}
         whole_names = list(state.optimizer.tensors())
-        splits = task.distribute(parallel, mesh, self._reduction)
+        task.through, splits = distribute(state.model, parallel, task.config.runtime.precision, mesh, self._reduction)
         # Vectors are updated whole on every rank: the last few elements of an array are rounded differently by the
         # kernel of AdamW, and must be those that are last in one process. Matrices are cut where that changes nothing.
         whole_vectors = [name for name, shape in shapes.items() if self._is_fsdp and len(shape) == 1]
@@ -348,7 +349,9 @@ class ShardedPart:
         everybody = [torch.empty_like(padded) for _ in range(self._size)]
         dist.all_gather(everybody, padded)
         columns = torch.split(torch.stack(everybody), list(steps.values()), dim=1)
-        return {name: column.flatten()[: self._shapes[name][0]] for name, column in zip(steps, columns, strict=True)}
+        # Contiguous, which a column of one element for each rank is not: the kernel of AdamW reads past strides.
+        wholes = (column.flatten().contiguous() for column in columns)
+        return {name: whole[: self._shapes[name][0]] for name, whole in zip(steps, wholes, strict=True)}
 
     def _split(self, name: str) -> Cut:
         return self._splits.get(name, WHOLE)
@@ -414,6 +417,15 @@ class ShardedPart:
         if self._whole_task is not None:
             self._whole_task.stats = self.task.stats
         return losses
+
+    def evaluate(self, is_averaged: bool, *what: str) -> dict[int, Any]:
+        """A share of the answers, sharded; all of them where layers are split, which takes all ranks for each."""
+        rank, size = (self._rank, self._size) if self._is_fsdp else (0, 1)
+        with torch.no_grad(), self.optimizer.averaged() if is_averaged else nullcontext():
+            self._cut_vectors()
+            answers: dict[int, Any] = self.task.through(lambda: self.task.evaluate_part(rank, size, *what))
+        self._cut_vectors()
+        return answers if self._is_fsdp or self._rank == 0 else {}
 
     def _choose(self, count: int) -> Iterator[int]:
         """The slices to compute here; all ranks compute at the same time, so some may compute one for nothing."""

@@ -44,22 +44,24 @@ class EvalRecord:
     warnings: Sequence[str] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class StepStats:
+    """What the step just taken was about, for the log."""
+
+    tokens: int = 0
+    flops: int = 0
+    """Forward and backward."""
+
+
 class TrainingTask(Protocol):
     """What differs between one kind of training and another."""
 
+    stats: StepStats
     part_metrics: dict[int, Any]
     """What is known of the micro-batches of the step just taken, by their numbers; from wherever they were computed."""
 
     def micro_losses(self, step: int, choose: Callable[[int], Iterable[int]] = range) -> Iterable[Tensor]:
         """The step's micro-batches, each as its part of the step's loss; of so many, those that `choose` names."""
-        ...
-
-    def count_tokens(self) -> int:
-        """How many tokens the step just taken had."""
-        ...
-
-    def count_flops(self) -> int:
-        """The FLOPs of the step just taken, forward and backward."""
         ...
 
     def step_metrics(self) -> Mapping[str, float]:
@@ -200,8 +202,8 @@ class Trainer:
             self.state, train_step, self.optimizer, self.lr_schedule, config.total_steps, self.stop
         ):
             progress.step = report.step
-            progress.tokens += self.task.count_tokens()
-            progress.flops += self.task.count_flops()
+            progress.tokens += self.task.stats.tokens
+            progress.flops += self.task.stats.flops
             progress.seconds += time.perf_counter() - clock
             clock = time.perf_counter()
             progress.skipped_in_a_row = progress.skipped_in_a_row + 1 if report.is_skipped else 0

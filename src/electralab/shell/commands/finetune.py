@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from electralab.shell.call import Call, Parser, as_path, count, open_display, positive, positive_int
-from electralab.shell.commands.pretrain import format_folder
+from electralab.shell.commands.pretrain import PARALLEL_HELP, format_folder
 
 if TYPE_CHECKING:
     from electralab.config import GivenSettings
@@ -73,6 +73,7 @@ def add_tuning_flags(parser: Parser) -> None:
     add("--log-every", type=count, metavar="N", help="steps between log lines (10 lines)")
     add("--no-baseline", dest="baseline", action="store_false", help="do not score simple baselines")
     add("--workers", type=positive_int, metavar="N", help="processes that share a step; default: one for each core")
+    add("--parallel", choices=("ddp", "fsdp", "tensor"), help=PARALLEL_HELP)
     add("--threads", type=positive_int, metavar="N", help="threads of a worker; default: 1, without slices all cores")
     add("--allow-inexact", action="store_true", help="resume with another number of threads")
 
@@ -88,6 +89,7 @@ def finetune(
     seeds: int = 1,
     init_from: str | Path | None = None,
     workers: int = 0,
+    parallel: Literal["ddp", "fsdp", "tensor"] = "ddp",
     threads: int = 0,
     save_every: int = 500,
     log_every: int = 0,
@@ -117,6 +119,7 @@ def finetune(
         seeds=seeds,
         init_from=as_path(init_from),
         workers=workers,
+        parallel=parallel,
         threads=threads,
         save_every=save_every,
         log_every=log_every,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from electralab.shell.call import Call, Parser, names, open_display
 from electralab.shell.commands.finetune import add_tuning_flags
@@ -38,6 +38,7 @@ def glue(
     settings: GivenSettings | None = None,
     seeds: int = 1,
     workers: int = 0,
+    parallel: Literal["ddp", "fsdp", "tensor"] = "ddp",
     threads: int = 0,
     save_every: int = 500,
     log_every: int = 0,
@@ -70,6 +71,7 @@ def glue(
         seeds=seeds,
         init_from=None,
         workers=workers,
+        parallel=parallel,
         threads=threads,
         save_every=save_every,
         log_every=log_every,
@@ -85,8 +87,11 @@ def glue(
 
 def run(call: Call) -> None:
     from electralab.reporting.study_page import glue_blocks
+    from electralab.runtime import find_rank
 
     result, out = call.ask(glue), call.flags.out
+    if find_rank()[0] > 0:
+        return  # the first rank prints
     if not call.prints_plan(result):
         call.print(*glue_blocks(result), *format_folder(out))
     call.answer(result, run=out)

@@ -22,7 +22,9 @@ CONFIG_HELP = "a preset (tiny, hour, small, base, large, paper-small, …) or a 
 _DAY = 24 * 60.0
 _MINUTES = "train for about M minutes; turned into steps once, by a short probe"
 _OBJECTIVE = "{choices}; or as published: roberta, albert, gpt, xlnet"
-_PARALLEL = "under torchrun, a rank has: ddp all of the networks, fsdp a shard, tensor heads and columns of each layer"
+PARALLEL_HELP = (
+    "under torchrun, a rank has: ddp all of the networks, fsdp a shard, tensor heads and columns of each layer"
+)
 _PROCEDURE = "how two networks are trained: {choices}"
 
 
@@ -44,7 +46,7 @@ def add_flags(parser: Parser) -> None:
     add("--keep", type=positive_int, metavar="N", help="checkpoints to keep")
     add("--snapshots", type=shares, metavar="P,P", help="also export after these shares of the run: 0.25,0.5")
     add("--workers", type=positive_int, metavar="N", help="processes that share a step; default: one for each core")
-    add("--parallel", choices=("ddp", "fsdp", "tensor"), help=_PARALLEL)
+    add("--parallel", choices=("ddp", "fsdp", "tensor"), help=PARALLEL_HELP)
     add(
         "--sharded-checkpoints",
         action="store_true",

@@ -1,8 +1,9 @@
 """Networks spread over ranks: what of ours is a unit to shard, and how attention and feed-forward are split.
 
-networks, mesh -> Root (fsdp), splits of their parameters (tensor)
+networks, mesh -> what computes with them, how their parameters were cut
 """
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,21 @@ from electralab.errors import UsageError
 from electralab.model.attention import Attention
 from electralab.model.electra import TwoStream
 from electralab.model.encoder import FeedForward
-from electralab.training.sharded import Cut
+from electralab.runtime import Precision
+from electralab.training.group import Parallel
+from electralab.training.ranks import Through, compute_here
+from electralab.training.sharded import Cut, TreeReduceScatter, shard_fully
+
+
+def distribute(
+    networks: nn.Module, parallel: Parallel, precision: Precision, mesh: DeviceMesh, reduction: TreeReduceScatter
+) -> tuple[Through, Mapping[str, Cut]]:
+    """Leave a part of the networks here: what computes with them, and how their parameters were cut, where not as
+    usual."""
+    if parallel == "tensor":
+        return compute_here, split_layers(networks, mesh)
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision, torch.float32)
+    return shard_fully(networks, find_units(networks), mesh, reduction, dtype), {}
 
 
 def find_units(networks: nn.Module) -> list[nn.Module]:
