@@ -54,7 +54,15 @@ def test_features_say_what_they_are_named_after() -> None:
     assert rarity[0] == pytest.approx(FREQUENCIES.rarity("the"))
     assert rarity.index(min(rarity)) == 0
     assert max(rarity) == rarity[4]
-    assert all(surprise > 0 for surprise in column(words.features, "surprise"))
+    # The first word is frequent and surely original: the generator is not asked about it.
+    surprises = column(words.features, "surprise")
+    assert surprises[0] == 0
+    assert all(surprise > 0 for surprise in surprises[1:])
+
+
+def test_letters_with_a_digit_among_them_are_no_number() -> None:
+    (words,) = reader_of().read([scored("cat 1990 c4t")])
+    assert column(words.features, "number") == [0, 1, 0]
 
 
 def test_without_a_generator_its_features_are_zero() -> None:

@@ -50,7 +50,8 @@ def letters_of(words: list[str]) -> np.ndarray[tuple[int, ...], np.dtype[np.uint
 
 @given(word=st.text("abc", max_size=6), others=st.lists(st.text("abc", min_size=1, max_size=6), min_size=1, max_size=8))
 def test_distances_are_those_of_the_definition(word: str, others: list[str]) -> None:
-    assert edit_distances(word, letters_of(others)).tolist() == [slow_distance(word, other) for other in others]
+    words = letters_of([word] * len(others))
+    assert edit_distances(words, letters_of(others)).tolist() == [slow_distance(word, other) for other in others]
 
 
 def proofreader_of(**settings: float) -> Proofreader:

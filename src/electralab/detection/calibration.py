@@ -333,6 +333,8 @@ def save_calibration(networks: Path, calibration: Calibration, frequencies: Word
 def load_calibration(path: Path) -> tuple[Calibration, WordFrequencies]:
     verify_folder(path, "calibrate the model again")
     calibration = Calibration.read(path)
+    if unknown := [feature.name for feature in calibration.features if feature.name not in FEATURES]:
+        raise InputError(f"{path}: has features of another version ({', '.join(unknown)}); calibrate the model again")
     tensors: Mapping[str, torch.Tensor] = load_file(path / _COUNTS)
     words = bytes(tensors["words"].numpy()).decode().split("\n")
     counts = dict(zip(words, tensors["counts"].tolist(), strict=True))

@@ -3,6 +3,7 @@
 written word, what a generator expects there -> Suggestion...
 """
 
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,9 +18,10 @@ _SLIP, _OTHER = 3.0, 9.0
 _RARE_WORD = -14.0
 # So many wrong letters cost what another word costs.
 _FARTHEST = int(_OTHER / _SLIP)
-_MOST_KNOWN = 2000
+_MOST_KNOWN = 20_000
 # Letters are counted in so many buckets, by their code points: enough to rule most words out.
 _BUCKETS = 32
+_PAIRS_AT_ONCE = 1024
 
 
 class Slip(NamedTuple):
@@ -42,36 +44,65 @@ class Lexicon:
         self.ids = np.array(list(self.words), dtype=np.int64)
         # (W, L) code points, 0 after the end of each word.
         width = max(map(len, self.words.values()), default=0)
-        padded = [word.casefold().ljust(width, "\0")[:width] for word in self.words.values()]
-        self._letters = np.array(padded, dtype=f"<U{width or 1}").view(np.uint32).reshape(len(self.words), -1)
-        self._histograms = np.array([_count_letters(row[row > 0]) for row in self._letters]).reshape(-1, _BUCKETS)
-        self._known: dict[str, NDArray[np.int8]] = {}
+        self._letters = _code_points([word.casefold() for word in self.words.values()], width)
+        self._lengths = (self._letters > 0).sum(axis=1)
+        self._histograms = np.array([_count_letters(row) for row in self._letters]).reshape(-1, _BUCKETS)
+        # Of each word those of the lexicon that are near, and how near.
+        self._known: dict[str, tuple[NDArray[np.int64], NDArray[np.int16]]] = {}
 
     def find_slip(self, written: str, log_probs: NDArray[np.float64], default: float) -> Slip:
         """The best word that differs in one or two letters, what the letters cost taken off."""
-        distances = self._distances(written.casefold())
-        scores = log_probs[self.ids] - _SLIP * distances
-        is_near = (distances > 0) & (distances <= 2)
+        word = written.casefold()
+        if word not in self._known:
+            self.learn_distances([word])
+        near, distances = self._known[word]
+        scores = log_probs[self.ids[near]] - _SLIP * distances
+        is_near = (distances > 0) & (distances < _FARTHEST)
         if not is_near.any():
             return Slip(default)
         own = scores[distances == 0]
         best = int(np.where(is_near, scores, -np.inf).argmax())
         gain = max(float(scores[best] - (own.max() if len(own) else _RARE_WORD)), default)
-        return Slip(gain, self.words[int(self.ids[best])])
+        return Slip(gain, self.words[int(self.ids[near[best]])])
 
-    def _distances(self, word: str) -> NDArray[np.int8]:
+    def learn_distances(self, words: Iterable[str]) -> None:
+        """From these words to all of the lexicon, at once: that is many times faster than one after the other."""
+        new = sorted({word.casefold() for word in words} - self._known.keys())
+        if len(self._known) + len(new) > _MOST_KNOWN:
+            self._known.clear()
+        compared: list[str] = []
+        near: list[NDArray[np.int64]] = []
+        for word in new:
+            # A changed letter moves two counts by one each, one more or less moves one, an exchange moves none.
+            moved = np.abs(self._histograms - _count_letters(_code_points([word], len(word))[0])).sum(axis=1)
+            moved += np.abs(self._lengths - len(word))  # of these edits each moved one count only
+            places = np.flatnonzero((moved + 1) // 2 < _FARTHEST)
+            self._known[word] = places, np.zeros(0, dtype=np.int16)
+            if len(places):
+                compared.append(word)
+                near.append(places)
+        if compared:
+            counts = [len(places) for places in near]
+            written = _code_points(compared, max(map(len, compared))).repeat(counts, axis=0)
+            letters = self._letters[np.concatenate(near)]
+            # In stretches that stay in the processor's cache.
+            measured = np.concatenate(
+                [
+                    edit_distances(written[at : at + _PAIRS_AT_ONCE], letters[at : at + _PAIRS_AT_ONCE])
+                    for at in range(0, len(written), _PAIRS_AT_ONCE)
+                ]
+            )
+            parts = np.split(measured.clip(max=_FARTHEST), np.cumsum(counts)[:-1])
+            self._known |= zip(compared, zip(near, parts, strict=True), strict=True)
+
+    def _distances(self, word: str) -> NDArray[np.int16]:
         """(W,) to each word; what is further away than `_FARTHEST` is another word, however far."""
         if word not in self._known:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            distances = np.full(len(self.ids), _FARTHEST, dtype=np.int8)
-            # A changed letter moves two counts by one each, one more or less moves one, an exchange moves none.
-            codes = np.array([ord(letter) for letter in word], dtype=np.uint32)
-            moved = np.abs(self._histograms - _count_letters(codes)).sum(axis=1)
-            near = np.flatnonzero((moved + 1) // 2 < _FARTHEST)
-            distances[near] = np.minimum(edit_distances(word, self._letters[near]), _FARTHEST)
-            self._known[word] = distances
-        return self._known[word]
+            self.learn_distances([word])
+        distances = np.full(len(self.ids), _FARTHEST, dtype=np.int16)
+        near, measured = self._known[word]
+        distances[near] = measured
+        return distances
 
     def suggest(self, written: str, probs: NDArray[np.float64], count: int) -> tuple[Suggestion, ...]:
         """The best words but the one that was written; in capitals where that was."""
@@ -94,28 +125,36 @@ class Lexicon:
 
 def _count_letters(codes: NDArray[np.uint32]) -> NDArray[np.int16]:
     """(32,) how many letters fall into each bucket."""
-    return np.bincount(codes % _BUCKETS, minlength=_BUCKETS).astype(np.int16)
+    return np.bincount(codes[codes > 0] % _BUCKETS, minlength=_BUCKETS).astype(np.int16)
 
 
-def edit_distances(word: str, letters: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """From the word to each row of (W, L) code points: letters to insert, leave out, change, or exchange.
+def _code_points(words: Sequence[str], width: int) -> NDArray[np.uint32]:
+    """(W, L), 0 after the end of each word."""
+    padded = [word.ljust(width, "\0")[:width] for word in words]
+    return np.array(padded, dtype=f"<U{width or 1}").view(np.uint32).reshape(len(words), -1)
 
-    >>> words = np.array(["cat", "act", "cut", "dog"], dtype="<U3").view(np.uint32).reshape(4, 3)
-    >>> edit_distances("cat", words).tolist()
+
+def edit_distances(words: NDArray[np.uint32], others: NDArray[np.uint32]) -> NDArray[np.int16]:
+    """From each row of (P, L) code points to that of another: letters to insert, leave out, change, or exchange.
+
+    >>> others = _code_points(["cat", "act", "cut", "dog"], 3)
+    >>> edit_distances(_code_points(["cat"] * 4, 3), others).tolist()
     [0, 1, 1, 3]
     """
-    lengths = (letters > 0).sum(axis=1)
-    before, row = np.zeros_like(letters, dtype=np.int64), np.tile(np.arange(letters.shape[1] + 1), (len(letters), 1))
-    for index, letter in enumerate(word):
-        code = ord(letter)
-        older, before, row = before, row, np.empty_like(row)
+    lengths, other_lengths = (words > 0).sum(axis=1), (others > 0).sum(axis=1)
+    width = int(other_lengths.max(initial=0))
+    rows = [np.tile(np.arange(width + 1, dtype=np.int16), (len(words), 1))]
+    for index in range(int(lengths.max(initial=0))):
+        letter = words[:, index]
+        before, row = rows[-1], np.empty_like(rows[0])
         row[:, 0] = index + 1
-        for column in range(letters.shape[1]):
-            changed = before[:, column] + (letters[:, column] != code)
+        for column in range(width):
+            changed = before[:, column] + (others[:, column] != letter)
             row[:, column + 1] = np.minimum(np.minimum(row[:, column], before[:, column + 1]) + 1, changed)
             if index and column:
-                is_exchanged = (letters[:, column] == ord(word[index - 1])) & (letters[:, column - 1] == code)
-                exchanged = np.minimum(row[:, column + 1], older[:, column - 1] + 1)
+                is_exchanged = (others[:, column] == words[:, index - 1]) & (others[:, column - 1] == letter)
+                exchanged = np.minimum(row[:, column + 1], rows[-2][:, column - 1] + 1)
                 row[:, column + 1] = np.where(is_exchanged, exchanged, row[:, column + 1])
-    distances: NDArray[np.int64] = row[np.arange(len(letters)), lengths]
+        rows.append(row)
+    distances: NDArray[np.int16] = np.stack(rows)[lengths, np.arange(len(words)), other_lengths]
     return distances

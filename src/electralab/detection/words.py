@@ -30,10 +30,13 @@ Floats = NDArray[np.float64]
 _COUNTED = re.compile(f"[{SPACELESS}]|[^\\W{SPACELESS}]+")
 # Accents written by themselves and invisible characters.
 _MARKS = ("Mn", "Me", "Cf")
-# Words that are hidden in one pass of the generator stand so far apart: the context of each is nearly whole.
+# Of so many words one is hidden in a pass of the generator: the context of each is nearly whole.
 _HIDDEN_EVERY = 6
 # How surprising a token may be, in nats, and how replaced it may look, before words close to it are looked for.
 _DOUBTFUL_SURPRISE, _DOUBTFUL_LOGIT = 3.0, -1.5
+# Of a word that is one token, so frequent (minus the logarithm of its share) and so unlikely replaced the generator is
+# not asked: to hide each word is what costs, and half of all words are such.
+_SURE_RARITY, _SURE_LOGIT = 9.0, -2.0
 # What is said of a word that was not looked at so closely, or has no word close to it.
 _NO_SLIP = -12.0
 
@@ -111,14 +114,14 @@ FEATURES = (
     "entropy_left",  # how unsure the generator is, less its surprise
     "rarity",
     "rarity_of_names",  # the same for words that begin with a capital, which are names more often
-    "rarity_of_letters",  # and for words of letters alone
+    "rarity_of_letters",  # and for words that are no numbers
     "unseen",
     "unseen_name",
     "pieces",  # whether it is cut into several tokens
     "pieces_and_rare",
     "pieces_per_letter",
     "unknown",  # whether the vocabulary has no such token
-    "digits",
+    "number",  # whether it has digits and no letters
     "capital",
     "slip",  # how much likelier a word is that differs in a letter or two, the slip paid for
     "likely_slip",
@@ -153,7 +156,7 @@ class WordReader:
         guessed = [np.zeros((count, 3)) for count in counts]
         slips = [[Slip(_NO_SLIP)] * len(words) for words in spans]
         if self.generator is not None:
-            self._guess_tokens(texts, spans, guessed, stop)
+            self._guess_tokens(texts, spans, guessed, slips, stop)
             self._find_slips(texts, spans, guessed, slips, stop)
         return [
             Words(
@@ -173,6 +176,8 @@ class WordReader:
         surprise, ranks, entropies = guessed[tokens].T
         rarity, is_seen = self.frequencies.rarity(written), self.frequencies.is_seen(written)
         is_name, is_cut = written[:1].isupper(), count > 1
+        # A letter misread as a digit makes no number of a word.
+        is_number = any(map(str.isdigit, written)) and not any(map(str.isalpha, written))
         values: dict[str, float] = {
             "replaced": logits.max(),
             "replaced_mean": logits.mean(),
@@ -184,14 +189,14 @@ class WordReader:
             "entropy_left": entropies.mean() - surprise.mean(),
             "rarity": rarity,
             "rarity_of_names": rarity * is_name,
-            "rarity_of_letters": rarity * written.isalpha(),
+            "rarity_of_letters": rarity * (not is_number),
             "unseen": not is_seen,
             "unseen_name": not is_seen and is_name,
             "pieces": is_cut,
             "pieces_and_rare": rarity * is_cut,
             "pieces_per_letter": count / len(written),
             "unknown": bool((text.ids[tokens] == self.tokenizer.special.unk).any()),
-            "digits": any(map(str.isdigit, written)),
+            "number": is_number,
             "capital": is_name,
             "slip": slip,
             "likely_slip": max(slip, 0.0),
@@ -199,21 +204,28 @@ class WordReader:
         return [float(values[name]) for name in FEATURES]
 
     def _guess_tokens(
-        self, texts: Sequence[ScoredText], spans: Sequence[Sequence[WordSpan]], guessed: list[Floats], stop: StopSignal
+        self,
+        texts: Sequence[ScoredText],
+        spans: Sequence[Sequence[WordSpan]],
+        guessed: list[Floats],
+        slips: list[list[Slip]],
+        stop: StopSignal,
     ) -> None:
-        """With whole words hidden, by as many masks as they have tokens."""
+        """With whole words hidden, by as many masks as they have tokens; one mask also shows what may be meant."""
         mask, size = self.tokenizer.special.mask, self._row_size
         rows: list[Ids] = []
         places: list[list[tuple[int, int]]] = []  # of each row, (column, token of the text) of what is hidden
         owners: list[int] = []
+        single: list[dict[int, int]] = []  # of each text, the token of a word that is one, and which word it is
         for number, (text, words) in enumerate(zip(texts, spans, strict=True)):
+            single.append({word.first: index for index, word in enumerate(words) if word.after - word.first == 1})
             for chunk in _cut(words, size):
                 start, after = chunk[0].first, min(chunk[-1].after, chunk[0].first + size)
-                for offset in range(min(_HIDDEN_EVERY, len(chunk))):
+                asked = [word for word in chunk if not self._is_sure(text, word)]
+                passes = count_passes(len(asked), len(chunk))
+                for offset in range(passes):
                     hidden = [
-                        index
-                        for word in chunk[offset::_HIDDEN_EVERY]
-                        for index in range(word.first, min(word.after, after))
+                        index for word in asked[offset::passes] for index in range(word.first, min(word.after, after))
                     ]
                     row = text.ids[start:after].copy()
                     row[np.array(hidden) - start] = mask
@@ -228,8 +240,38 @@ class WordReader:
             ranks = (log_probs > own).sum(dim=1)
             entropies = -(log_probs.exp() * log_probs.clamp(min=-_MOST_SURPRISING)).sum(dim=1)
             values = torch.stack([surprise, ranks.float(), entropies], dim=1).double().numpy()
-            for (number, index), value in zip(cells, values, strict=True):
-                guessed[owners[number]][index] = value
+            doubtful: list[tuple[int, int, int]] = []  # (cell, text, word)
+            for cell, ((row_number, index), value) in enumerate(zip(cells, values, strict=True)):
+                number = owners[row_number]
+                guessed[number][index] = value
+                place = single[number].get(index)
+                if place is not None and self._is_doubtful(texts[number], spans[number][place], guessed[number]):
+                    doubtful.append((cell, number, place))
+            self._compare(texts, spans, doubtful, log_probs, slips)
+
+    def _compare(
+        self,
+        texts: Sequence[ScoredText],
+        spans: Sequence[Sequence[WordSpan]],
+        doubtful: Sequence[tuple[int, int, int]],
+        log_probs: Tensor,
+        slips: list[list[Slip]],
+    ) -> None:
+        """(cell of the log probabilities, text, word) -> what else may have been meant by the word."""
+        written = []
+        for _, number, place in doubtful:
+            span = spans[number][place]
+            written.append(texts[number].text[span.start : span.end])
+        self._lexicon.learn_distances(written)
+        rows = log_probs[[cell for cell, _, _ in doubtful]].double().numpy()
+        for (_, number, place), word, row in zip(doubtful, written, rows, strict=True):
+            slips[number][place] = self._lexicon.find_slip(word, row, _NO_SLIP)
+
+    def _is_sure(self, text: ScoredText, word: WordSpan) -> bool:
+        if word.after - word.first > 1 or float(text.logits[word.first]) > _SURE_LOGIT:
+            return False
+        written = text.text[word.start : word.end]
+        return not any(map(str.isalnum, written)) or self.frequencies.rarity(written) < _SURE_RARITY
 
     def _find_slips(
         self,
@@ -239,7 +281,7 @@ class WordReader:
         slips: list[list[Slip]],
         stop: StopSignal,
     ) -> None:
-        """Of doubtful words, each hidden by one mask: log p of the best word close to it, less its own."""
+        """Of doubtful words of several tokens, each hidden by one mask: log p of the best close word, less its own."""
         mask, size = self.tokenizer.special.mask, self._row_size
         rows: list[Ids] = []
         places: list[list[tuple[int, int]]] = []
@@ -247,9 +289,14 @@ class WordReader:
         for number, (text, words) in enumerate(zip(texts, spans, strict=True)):
             order = {word: index for index, word in enumerate(words)}
             for chunk in _cut(words, size):
-                doubtful = [word for word in chunk if self._is_doubtful(text, word, guessed[number])]
-                for offset in range(min(_HIDDEN_EVERY, len(doubtful))):
-                    hidden = set(doubtful[offset::_HIDDEN_EVERY])
+                doubtful = [
+                    word
+                    for word in chunk
+                    if word.after - word.first > 1 and self._is_doubtful(text, word, guessed[number])
+                ]
+                passes = count_passes(len(doubtful), len(chunk))
+                for offset in range(passes):
+                    hidden = set(doubtful[offset::passes])
                     ids: list[int] = []
                     at: list[tuple[int, int]] = []
                     for word in chunk:
@@ -260,10 +307,8 @@ class WordReader:
                     places.append([place for place in at if place[0] < size])
                     owners.append(number)
         for cells, log_probs in self._log_probs(rows, places, stop):
-            for (row, index), word_log_probs in zip(cells, log_probs.double().numpy(), strict=True):
-                word = spans[owners[row]][index]
-                written = texts[owners[row]].text[word.start : word.end]
-                slips[owners[row]][index] = self._lexicon.find_slip(written, word_log_probs, _NO_SLIP)
+            compared = [(cell, owners[row], index) for cell, (row, index) in enumerate(cells)]
+            self._compare(texts, spans, compared, log_probs, slips)
 
     def _is_doubtful(self, text: ScoredText, word: WordSpan, guessed: Floats) -> bool:
         written, tokens = text.text[word.start : word.end], slice(word.first, word.after)
@@ -298,6 +343,15 @@ class WordReader:
             inputs = batch.input_ids, torch.zeros_like(batch.input_ids), batch.attention_pad
             logits = generator(*inputs, torch.tensor(positions, dtype=torch.int64, device=device))  # (m, V)
             yield cells, torch.log_softmax(logits.float() + bias, dim=-1).cpu()
+
+
+def count_passes(hidden: int, words: int) -> int:
+    """In how many passes so many of the words are hidden, so that in each no more than one in six is.
+
+    >>> [count_passes(hidden, 60) for hidden in (60, 30, 3, 0)]
+    [6, 3, 1, 0]
+    """
+    return min(hidden, math.ceil(_HIDDEN_EVERY * hidden / words))
 
 
 # Nats: beyond it a guess says no more.
