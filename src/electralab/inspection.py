@@ -13,7 +13,7 @@ from electralab.artifacts import MANIFEST, FileHash, read_json, verify_below, ve
 from electralab.errors import InputError
 from electralab.records.compression import Tradeoff
 from electralab.records.findings import Analysis
-from electralab.records.kinds import KNOWN, ROLES, explain_unknown, find_kind
+from electralab.records.kinds import KNOWN, MODELS, ROLES, explain_unknown, find_kind, list_models
 from electralab.records.prepared import PreparedReport
 from electralab.records.record import FileRecord, Record
 from electralab.records.run import (
@@ -66,6 +66,12 @@ class RunView(MetricsView):
     identity: RunFingerprint
     checkpoints: tuple[str, ...]
     results: PretrainResults | Nothing
+
+
+class BundledView(View):
+    """The models that come with the package, by their names."""
+
+    models: dict[str, PretrainResults]
 
 
 class SeedView(MetricsView):
@@ -178,6 +184,12 @@ def view(path: Path, *, row: int | None = None, model: Path | None = None) -> Vi
     verification = verify_below(path, "restore the file, or make its folder again")
     files = {"verified": verification.verified, "unverified": verification.unverified}
     return _view_folder(path).model_copy(update=files)
+
+
+def view_bundled() -> BundledView:
+    """Every model of the package by the name that MODEL arguments take."""
+    models = {name: PretrainResults.read(folder) for name, folder in list_models().items()}
+    return BundledView(kind="models", path=str(MODELS), models=models)
 
 
 def _view_folder(path: Path) -> View:

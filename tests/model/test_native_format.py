@@ -1,6 +1,7 @@
 """What no class of transformers expresses is saved under our own names and comes back whole, or is refused."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from networks import exaggerate, make_pair, make_rows
 from electralab.errors import ElectraError
 from electralab.model.electra import Discriminator
 from electralab.model.folders.folder import (
+    Storage,
     load_any,
     load_encoder,
     load_network,
@@ -69,6 +71,31 @@ def test_a_network_of_our_own_comes_back_bit_for_bit(backbone: str, option: dict
     assert torch.equal(loaded(*ROWS), network(*ROWS))
     assert torch.equal(load_encoder(tmp_path)(*ROWS), network.encoder(*ROWS))
     assert isinstance(load_any(tmp_path), Discriminator)
+
+
+@pytest.mark.parametrize("storage", ["fp16", "bf16"])
+@pytest.mark.parametrize("role", ["discriminator", "generator"])
+@pytest.mark.parametrize("is_own", [False, True])
+def test_weights_stored_in_16_bits_are_computed_with_in_32(
+    storage: Storage, role: str, is_own: bool, tmp_path: Path
+) -> None:
+    """Loaded weights are the stored ones, and answers those of a folder of 32 bits with the same rounded values."""
+    pair = make_pair("tiny", num_layers=2, qk_norm=is_own)
+    exaggerate(pair)
+    network = getattr(pair, role).eval()
+    save_network(tmp_path / "half", network, pad_id=0, cls_id=2, sep_id=3, storage=storage)
+    stored = safetensors.torch.load_file(tmp_path / "half" / "model.safetensors")
+    assert {tensor.dtype for tensor in stored.values()} == {{"fp16": torch.float16, "bf16": torch.bfloat16}[storage]}
+    half = load_network(tmp_path / "half")
+    assert {parameter.dtype for parameter in half.parameters()} == {torch.float32}
+    (tmp_path / "whole").mkdir()
+    cast = {name: tensor.float() for name, tensor in stored.items()}
+    safetensors.torch.save_file(cast, tmp_path / "whole" / "model.safetensors", metadata={"format": "pt"})
+    shutil.copy(tmp_path / "half" / "config.json", tmp_path / "whole")
+    whole, positions = load_network(tmp_path / "whole"), (torch.arange(3),) if role == "generator" else ()
+    assert all(map(torch.equal, half.parameters(), whole.parameters()))
+    assert torch.equal(half(*ROWS, *positions), whole(*ROWS, *positions))
+    assert not torch.equal(half(*ROWS, *positions), network(*ROWS, *positions))
 
 
 def test_a_feed_forward_without_gate_and_a_head_with_its_own_projection_come_back(tmp_path: Path) -> None:

@@ -7,13 +7,14 @@ trusted: a damaged file still says what its folder is, and whoever reads it then
 """
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from electralab.artifacts import MANIFEST, storage_errors
-from electralab.errors import UsageError, shorten
+from electralab.errors import InputError, UsageError, shorten, suggest
 
 # fmt: off
 KindName = Literal[
@@ -25,6 +26,9 @@ KindName = Literal[
 
 KNOWN = "a data folder, run, study, trade-off, analysis, checkpoint, model, export or metrics.jsonl"
 """What can be shown, for sentences about what cannot."""
+
+MODELS = Path(__file__).parents[1] / "models"
+"""Models that come with the package, by the names of their folders: runs without checkpoints."""
 
 ROLES = ("discriminator", "generator", "model")
 """The networks of a run, by the names of their folders."""
@@ -111,6 +115,36 @@ assert set(BY_NAME) == set(get_args(KindName))
 def find_kind(folder: Path) -> FolderKind | None:
     """What the folder is; None where it is nothing of ours, or not finished."""
     return next((kind for kind in KINDS if kind.is_at(folder)), None)
+
+
+def list_models() -> dict[str, Path]:
+    """The models that come with the package, by their names."""
+    return {manifest.parent.name: manifest.parent for manifest in sorted(MODELS.glob(f"*/{MANIFEST}"))}
+
+
+def find_model(name: str | Path) -> Path:
+    """What a MODEL argument means: the folder, or where there is none the model of that name in the package.
+
+    >>> find_model("runs/mine").as_posix()
+    'runs/mine'
+    """
+    path, known = Path(name), list_models()
+    if os.path.exists(path) or path.name != str(name):  # noqa: PTH110  it takes names that are no paths
+        return path
+    if path.name in known:
+        return known[path.name]
+    if nearest := suggest(path.name, known, ""):
+        raise InputError(f"{name}: no such file or folder; {nearest}")
+    return path
+
+
+def refuse_bundled(path: Path) -> None:
+    """What comes with the package stays as it is: another user, or the next installation, has the same."""
+    if path.resolve().is_relative_to(MODELS.resolve()):
+        raise UsageError(
+            f"{path.name}: comes with electralab and is not changed; copy it first (cp -r {path} my-model) and give "
+            "my-model"
+        )
 
 
 def require_empty_or(name: KindName, out: Path) -> None:

@@ -17,6 +17,7 @@ from electralab.detection.words import ScoredText, WordFrequencies
 from electralab.errors import InputError
 from electralab.events import Event, Note, Progress, Result
 from electralab.records.calibration import Calibration
+from electralab.records.kinds import refuse_bundled
 from electralab.serving.inputs import tokenize
 from electralab.serving.model import Model
 from electralab.stopping import StopSignal
@@ -31,6 +32,7 @@ def calibrate_model(
     path: Path, inputs: Sequence[str], config: CalibrationConfig, stop: StopSignal
 ) -> Iterator[Event[Calibration]]:
     """Damage is planted in documents that `prepare` holds out, if there are enough; words are counted in the others."""
+    refuse_bundled(path)
     model = Model(path, raw=True)
     detector = model.make_detector()
     if detector.tokenizer.is_symbols:

@@ -21,6 +21,7 @@ from electralab.config import Settings
 from electralab.errors import InputError, UsageError
 from electralab.model.folders.native_format import GRAPH
 from electralab.records.answers import ServePlan, ServeResult
+from electralab.records.kinds import find_model
 from electralab.runtime import count_descriptors
 from electralab.serving.batching import BatchingConfig
 from electralab.serving.inputs import WindowConfig
@@ -126,7 +127,7 @@ def load_models(words: Sequence[str], config: ServeConfig) -> dict[str, Model]:
             raise UsageError(f"serve: {word!r} names no model; give MODEL or NAME=MODEL")
         if name in loaded:
             raise UsageError(f"serve: two models are named {name!r}; name them, as in {name}-b={path}")
-        model = Model(find_runtime(Path(path), config.runtime), config.windows)
+        model = Model(find_runtime(find_model(path), config.runtime), config.windows)
         if not model.can:
             raise InputError(f"{path}: holds nothing that can be asked; give a pre-trained or tuned model")
         loaded[name] = model

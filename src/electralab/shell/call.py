@@ -151,6 +151,13 @@ def as_path(name: str | Path | None) -> Path | None:
     return Path(name) if name else None
 
 
+def as_model(name: str | Path) -> Path:
+    """A folder, or the name of a model that comes with the package."""
+    from electralab.records.kinds import find_model
+
+    return find_model(name)
+
+
 def open_display(display: Display | None, *, loads_torch: bool = True) -> Display:
     """The one that was given, or a new one; where PyTorch is still to be loaded it says what takes seconds now."""
     from electralab.display import Display
@@ -251,7 +258,7 @@ class Call:
 
     def say_loading(self, *models: str) -> None:
         """Before a silence of seconds; a program that reads JSON needs no such word."""
-        if not self.flags.json and all(Path(model).exists() or "=" in model for model in models):
+        if not self.flags.json and all("=" in model or as_model(model).exists() for model in models):
             self.display.say(f"loading {', '.join(models)}")
 
     def answer(self, result: Record | None = None, **beside: JsonValue) -> None:

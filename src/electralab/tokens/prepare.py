@@ -62,6 +62,7 @@ from electralab.errors import DamagedArtifact, IdentityMismatch, InputError, Usa
 from electralab.events import Event, Note, Progress, Result, Update, warn
 from electralab.processes import map_in_order
 from electralab.records import prepared as records
+from electralab.records.kinds import find_model
 from electralab.records.logs import LOG
 from electralab.records.record import Record
 from electralab.records.series import SeriesSymbols
@@ -218,7 +219,7 @@ def prepare(
     find_sources(inputs, symbols=config.symbols)
     given = None
     if path := config.tokenizer.path:
-        given = Tokenizer.load(Path(path), config.tokenizer)
+        given = Tokenizer.load(find_model(path), config.tokenizer)
         if given.is_symbols != config.symbols:
             kind = "symbols" if given.is_symbols else "text"
             raise UsageError(f"{path}: is a tokenizer for {kind}; give another, or none")

@@ -32,6 +32,7 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 from electralab.artifacts import read_json, write_file, write_json
 from electralab.config import Settings
 from electralab.errors import DamagedArtifact, InputError, UsageError
+from electralab.records.kinds import ROLES
 
 TokenizerKind = Literal["wordpiece", "bpe", "unigram"]
 
@@ -367,8 +368,9 @@ class Tokenizer:
             raise InputError(f"{path}: no such tokenizer; give a vocab.txt, a tokenizer.json or a folder with one")
         file = path
         if path.is_dir():
-            # The folder itself, or the one in it where prepared data keeps its tokenizer.
-            places = [folder / name for folder in (path, path / TOKENIZER) for name in _FILES]
+            # The folder itself, or those in it where prepared data keeps its tokenizer, and a run its networks.
+            folders = (path, path / TOKENIZER, *(path / "export" / role for role in ROLES))
+            places = [folder / name for folder in folders for name in _FILES]
             files = [place for place in places if place.is_file()]
             if not files:
                 raise InputError(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electralab.shell.call import Call, Parser, names, open_display, positive_int, settle
+from electralab.shell.call import Call, Parser, as_model, names, open_display, positive_int, settle
 from electralab.shell.commands.pretrain import format_folder
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def analyze(
     from electralab.runtime import use_threads
 
     resolved = settle(AnalysisSettings, config, settings)
-    request = stage.AnalysisRequest(tuple(map(Path, models)), Path(data), Path(out), resolved, tuple(only))
+    request = stage.AnalysisRequest(tuple(map(as_model, models)), Path(data), Path(out), resolved, tuple(only))
     if dry_run:
         return stage.plan_analysis(request)
     use_threads(threads)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electralab.shell.call import Call, Parser, open_display, positive_int, settle
+from electralab.shell.call import Call, Parser, as_model, open_display, positive_int, settle
 
 if TYPE_CHECKING:
     from electralab.config import GivenSettings
@@ -51,7 +51,7 @@ def calibrate(
 
     resolved = settle(CalibrationConfig, config, settings)
     use_threads(threads)
-    return display.run(lambda stop: calibrate_model(Path(model), [str(path) for path in inputs], resolved, stop))
+    return display.run(lambda stop: calibrate_model(as_model(model), [str(path) for path in inputs], resolved, stop))
 
 
 def run(call: Call) -> None:

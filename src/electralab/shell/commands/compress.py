@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from electralab.shell.call import (
     Call,
     Parser,
-    as_path,
+    as_model,
     count,
     names,
     number,
@@ -91,11 +91,11 @@ def compress(
     from electralab.config import config_layers, resolve
 
     request = CompressRequest(
-        model=Path(model),
+        model=as_model(model),
         data=Path(data),
         out=Path(out),
-        config=resolve(CompressConfig, (stage.saved_reading_config(Path(model)), *config_layers(config, settings))),
-        generator=as_path(generator),
+        config=resolve(CompressConfig, (stage.saved_reading_config(as_model(model)), *config_layers(config, settings))),
+        generator=as_model(generator) if generator else None,
         task=task,
         target_speedup=target_speedup,
         max_loss=max_loss,

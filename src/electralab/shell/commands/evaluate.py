@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from electralab.shell.call import Call, Parser, as_path, open_display, positive_int, settle
+from electralab.shell.call import Call, Parser, as_model, open_display, positive_int, settle
 
 if TYPE_CHECKING:
     from electralab.config import GivenSettings
@@ -62,7 +62,7 @@ def evaluate(
     resolved = settle(stage.EvaluateConfig, config, settings)
     if dry_run:
         return EvaluationPlan(
-            model=str(locate_encoder(Path(model))),
+            model=str(locate_encoder(as_model(model))),
             suite=suite,
             data=str(data),
             generator=str(generator) if generator else None,
@@ -70,9 +70,11 @@ def evaluate(
             settings=resolved.model_dump(mode="json"),
         )
     use_threads(threads)
-    judge, chosen = as_path(generator), cast("Suite", suite)
+    judge, chosen = as_model(generator) if generator else None, cast("Suite", suite)
     return display.run(
-        lambda stop: stage.evaluate(Path(model), chosen, Path(data), resolved, generator=judge, task=task, stop=stop)
+        lambda stop: stage.evaluate(
+            as_model(model), chosen, Path(data), resolved, generator=judge, task=task, stop=stop
+        )
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from electralab.shell.call import Call, Parser, as_path, open_display, positive_int, settle
+from electralab.shell.call import Call, Parser, as_model, as_path, open_display, positive_int, settle
 
 if TYPE_CHECKING:
     from electralab.config import GivenSettings
@@ -53,7 +53,7 @@ def export(
     from electralab.runtime import use_threads
 
     resolved = settle(ExportConfig, config, settings)
-    asked = (Path(model), Path(out), cast("Format", format), resolved)
+    asked = (as_model(model), Path(out), cast("Format", format), resolved)
     if dry_run:
         return plan_export(*asked, data=as_path(data), license=license)
     use_threads(threads)

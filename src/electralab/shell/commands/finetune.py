@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from electralab.shell.call import Call, Parser, as_path, count, open_display, positive, positive_int
+from electralab.shell.call import Call, Parser, as_model, count, open_display, positive, positive_int
 from electralab.shell.commands.pretrain import PARALLEL_HELP, format_folder
 
 if TYPE_CHECKING:
@@ -111,13 +111,13 @@ def finetune(
 
     # Settings stay layers until the task and the size of the model have said their defaults.
     request = stage.FinetuneRequest(
-        model=Path(model),
+        model=as_model(model),
         task=find_task(task),
         data_dir=Path(data),
         run_dir=Path(out),
         layers=config_layers(config, settings),
         seeds=seeds,
-        init_from=as_path(init_from),
+        init_from=as_model(init_from) if init_from else None,
         workers=workers,
         parallel=parallel,
         threads=threads,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from electralab.shell.call import Call, Parser, names, open_display
+from electralab.shell.call import Call, Parser, as_model, names, open_display
 from electralab.shell.commands.finetune import add_tuning_flags
 from electralab.shell.commands.pretrain import format_folder
 
@@ -63,7 +63,7 @@ def glue(
     chosen = choose_tasks(Path(data), tasks)
     # One request for all tasks: the suite changes task and folder. Checkpoints of a finished task are not kept.
     request = FinetuneRequest(
-        model=Path(model),
+        model=as_model(model),
         task=chosen[0],
         data_dir=Path(data),
         run_dir=Path(out),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electralab.shell.call import Call, Parser, count, open_display, positive_int, settle
+from electralab.shell.call import Call, Parser, as_model, count, open_display, positive_int, settle
 
 if TYPE_CHECKING:
     from electralab.config import GivenSettings
@@ -63,7 +63,7 @@ def measure(
 
     resolved = settle(MeasuringConfig, config, settings)
     use_threads(threads)
-    return display.run(lambda stop: measure_files(Path(model), paths, references, kind or "", resolved, stop))
+    return display.run(lambda stop: measure_files(as_model(model), paths, references, kind or "", resolved, stop))
 
 
 def run(call: Call) -> None:

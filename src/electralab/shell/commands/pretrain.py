@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from electralab.shell.call import Call, Parser, as_path, count, open_display, positive, positive_int, shares
+from electralab.shell.call import Call, Parser, as_model, as_path, count, open_display, positive, positive_int, shares
 
 if TYPE_CHECKING:
     from electralab.config import GivenSettings
@@ -109,14 +109,15 @@ def pretrain(
 
     # Not `settle`: the choice of an objective brings along settings of its own, and a run that is resumed those it has.
     layers = [*([read_settings(config)] if config else []), ConfigLayer("command line", dict(settings or {}))]
-    settled = settle_settings(layers, Path(out), find_max_positions(Path(init_from)) if init_from else 0)
+    origin = as_model(init_from) if init_from else None
+    settled = settle_settings(layers, Path(out), find_max_positions(origin) if origin else 0)
     asked = {"steps": steps, "tokens": tokens, "flops": flops, "minutes": minutes}
     request = stage.PretrainRequest(
         data_dir=find_folder(data, cache_gb, display.say),
         run_dir=Path(out),
         config=settled.config,
         budget=choose_budget("pretrain", asked, Budget("steps", float(settled.config.steps))),  # type: ignore[arg-type]
-        init_from=as_path(init_from),
+        init_from=origin,
         workers=workers,
         parallel=parallel,
         sharded_checkpoints=sharded_checkpoints,
@@ -127,7 +128,7 @@ def pretrain(
         extend=extend,
         allow_inexact=allow_inexact,
         snapshots=tuple(snapshots),
-        init_generator=as_path(init_generator),
+        init_generator=as_model(init_generator) if init_generator else None,
         match_tokens=match_tokens,
         branch_from=as_path(branch_from),
         preset=settled.preset,

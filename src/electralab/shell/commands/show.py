@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electralab.shell.call import Call, Parser, as_path, settings_table
+from electralab.shell.call import Call, Parser, as_model, settings_table
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -16,26 +16,29 @@ if TYPE_CHECKING:
 SUMMARY = "print what a folder contains"
 EXAMPLE = "electra show runs/quickstart"
 
+_PATH = "a data folder, run, study, checkpoint, model folder or metrics.jsonl; without it, all models of the package"
 _NAME_WIDTH = 29
 _NAMED_FILES = 6
 
 
 def add_flags(parser: Parser) -> None:
     add = parser.add_argument
-    add("path", metavar="PATH", help="a data folder, run, study, checkpoint, model folder or metrics.jsonl")
+    add("path", nargs="?", metavar="PATH", help=_PATH)
     add("--row", type=int, metavar="N", help="for data: print this training row")
     add("--model", metavar="MODEL", help="with --row: mask and corrupt the row with this run")
 
 
-def show(path: str | Path, *, row: int | None = None, model: str | Path | None = None) -> "View":
+def show(path: str | Path | None = None, *, row: int | None = None, model: str | Path | None = None) -> "View":
     """Any artifact as a record that says what it is, after its files were compared with their hashes.
+
+    Without a path, the models that come with the package.
 
     >>> electralab.show("run").kind
     'run'
     """
-    from electralab.inspection import view
+    from electralab.inspection import view, view_bundled
 
-    return view(Path(path), row=row, model=as_path(model))
+    return view_bundled() if path is None else view(as_model(path), row=row, model=as_model(model) if model else None)
 
 
 def run(call: Call) -> None:
@@ -44,7 +47,7 @@ def run(call: Call) -> None:
         call.display.tell_loading(only_live=True)
     view = call.ask(show)
     if flags.dry_run:
-        call.print(f"{flags.path}: {view.kind}")
+        call.print(f"{view.path}: {view.kind}")
     else:
         call.print(*view_blocks(view))
         # Nothing is called sound that no hash was there for.
@@ -70,7 +73,7 @@ def view_blocks(view: "View") -> list["Block"]:
     from electralab.records.study import StudyResults
     from electralab.records.tuned import GlueResults, SeedResults, TunedResults
     from electralab.reporting.analysis_page import last_layer_tables
-    from electralab.reporting.blocks import Heading, Paragraph
+    from electralab.reporting.blocks import Heading, Paragraph, Table
     from electralab.reporting.format import tell
     from electralab.reporting.study_page import glue_blocks, study_tables, tradeoff_blocks
     from electralab.shell.commands import finetune, prepare
@@ -103,6 +106,12 @@ def view_blocks(view: "View") -> list["Block"]:
             return [Paragraph(line) for line in prepare.format_report(view.path, report)]
         case inspection.ModelView() | inspection.CheckpointView():
             return [*map(Paragraph, tell(view))]
+        case inspection.BundledView(models=models):
+            head, rows = ["", "read", "FLOPs", "AUC of held-out rows"], []
+            for name, trained in models.items():
+                auc = trained.heldout.get("auc")
+                rows.append([name, f"{trained.tokens:,} tokens", f"{trained.flops:.2g}", f"{auc:.3f}" if auc else ""])
+            return [Table("models that come with electralab, given by their names", head, rows)]
         case inspection.CheckpointsView(checkpoints=checkpoints):
             sizes = [f"{Path(checkpoint.path).name}  {checkpoint.num_bytes:,} bytes" for checkpoint in checkpoints]
             return [title, *map(Paragraph, sizes)]
