@@ -20,11 +20,12 @@ def load(path: "str | Path") -> "Model":
     >>> electralab.load("run").can
     ('detect', 'fill', 'play', 'embed')
     """
+    from pathlib import Path
+
     import_module("electralab.runtime").wait_passively()
-    from electralab.records.kinds import find_model
     from electralab.serving.model import Model
 
-    return Model(find_model(path))
+    return Model(Path(path))
 
 
 def __dir__() -> list[str]:

@@ -30,6 +30,7 @@ from electralab.model.settings import EncoderConfig
 from electralab.model.task_model import Pooling, TaskModel
 from electralab.records import answers
 from electralab.records.answers import Capability, ExampleText, HeldoutScores
+from electralab.records.kinds import find_model
 from electralab.records.logs import LOG, LogTemplates
 from electralab.records.run import PretrainResults, RunExamples, RunFingerprint
 from electralab.records.series import SeriesDetection, SeriesSymbols
@@ -87,7 +88,7 @@ class Model:
 
     def __init__(self, path: Path, windows: WindowConfig | None = None, *, raw: bool = False) -> None:
         """`raw` leaves the calibration of its folder, if it has one, aside."""
-        self.path, self._is_raw = path, raw
+        self.path, self._is_raw = find_model(path), raw
         self._windows = windows or WindowConfig()
         self._networks: dict[Path, LoadedNetwork] = {}
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electralab.shell.call import Call, Parser, as_model, print_json, settle
+from electralab.shell.call import Call, Parser, print_json, settle
 from electralab.terminal import tame
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def detect(
     from electralab.serving.model import Model
     from electralab.serving.series import DetectConfig
 
-    loaded = Model(as_model(model), settle(DetectConfig, config, settings), raw=raw)
+    loaded = Model(Path(model), settle(DetectConfig, config, settings), raw=raw)
     return loaded.detect_log(Path(logs)) if logs else loaded.detector.detect_many(list(texts))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electralab.shell.call import Call, Parser, as_model, open_display, positive_int, print_json, settle
+from electralab.shell.call import Call, Parser, open_display, positive_int, print_json, settle
 from electralab.shell.commands.finetune import add_column_flags
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def predict(
     if out:
         check_output_path(Path(out))
     use_threads(threads)
-    predictor = Model(as_model(model)).make_predictor(resolved, is_ensemble=ensemble)
+    predictor = Model(Path(model)).make_predictor(resolved, is_ensemble=ensemble)
     split = predictor.read(str(source))
     if dry_run:
         return PredictPlan(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electralab.shell.call import Call, Parser, as_model, count, positive_int, settle
+from electralab.shell.call import Call, Parser, count, positive_int, settle
 from electralab.shell.commands.detect import read_source
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def proofread(
         raise UsageError("proofread: --measure has scores and no page; leave out --html or --measure")
     resolved = settle(ProofreadConfig, config, settings)
     use_threads(threads)
-    loaded = Model(as_model(model), resolved.windows)
+    loaded = Model(Path(model), resolved.windows)
     if measure:
         planting = MeasuringConfig(
             windows=resolved.windows, threshold=resolved.threshold, error_rate=damage_share, seed=seed
