@@ -50,6 +50,9 @@ NOVELS = "novels by their chapters; public domain"
 HELD_OUT_BOOKS = 20
 ROLES = ("discriminator", "generator")
 VOCAB_SIZE = 8192
+STEPS = 5000
+# The rates of its steps: it began as a run of 11,159 steps, of which a twentieth warmed up, and branched off at 2,834.
+SCHEDULE = {"warmup_steps": 558, "decay_share": 0.42}
 TERMS = "cc-by-sa-4.0"
 MOST_BYTES = 16_000_000
 RUN_FILES = ("config.toml", METRICS, RunFingerprint.FILE, PretrainResults.FILE, RunExamples.FILE)
@@ -238,6 +241,7 @@ def write_card(
             )
         ),
         "command": f"python tools/box_model.py --data $DATA --out runs/{name} {run.budget}",
+        "schedule": ", ".join(f"{key} {value}" for key, value in SCHEDULE.items()),
     }
     write_file(folder / "README.md", Template(CARD.read_text(encoding="utf-8")).substitute(values))
 
@@ -276,7 +280,7 @@ def main() -> None:
     add("--data", type=Path, help="the folder whose corpora are read; not needed with --run")
     add("--out", type=Path, required=True, help="where text, data, run and variants lie; the same command resumes")
     add("--run", type=Path, help="a finished run, beside which its data, text and novels-held-out.txt lie")
-    add("--flops", type=float, default=6.5e14, help="how long to pre-train (%(default)g)")
+    add("--steps", type=int, default=STEPS, help="how long to pre-train (%(default)s)")
     add("--name", default="hour-en", help="the model's name (%(default)s)")
     add("--package", type=Path, default=MODELS, help="where it is put (the package in this checkout)")
     add("--threads", type=int, default=0, help="CPU threads of scoring and calibrating; default: all cores")
@@ -289,7 +293,8 @@ def main() -> None:
         write_text(given.data / "corpora", given.out)
         tokenizer = {"vocab_size": VOCAB_SIZE}
         electralab.prepare([given.out / "text"], given.out / "data", settings={"tokenizer": tokenizer})
-        electralab.pretrain(given.out / "data", run, config="hour", flops=given.flops, save_every=1000)
+        settings = {"schedule": SCHEDULE}
+        electralab.pretrain(given.out / "data", run, config="hour", settings=settings, steps=given.steps)
     use_threads(given.threads)
     box(given.name, run, given.out, given.package)
 
