@@ -69,6 +69,21 @@ def test_probability_follows_the_error_rate(pair: Path) -> None:
     np.testing.assert_allclose(probabilities(calibration, features), probabilities(calibration, features, 0.05))
 
 
+def test_detections_follow_the_error_rate_that_is_given(pair: Path) -> None:
+    text = "Baramin calotel fenurdo barimin."
+    few, usual, many = (
+        [token.p_wrong or 0.0 for token in electralab.detect(pair, [text], settings=settings)[0].tokens]
+        for settings in ({"error_rate": 0.01}, {}, {"error_rate": 0.3})
+    )
+    assert all(a < b < c for a, b, c in zip(few, usual, many, strict=True) if b)
+    assert max(usual) > 0
+    proofs = electralab.proofread({"a": text}, model=pair, settings={"windows": {"error_rate": 0.3}}, threads=1)
+    assert isinstance(proofs, ProofreadResult)
+    (proof,) = proofs.proofs
+    named = {finding.word.text: finding.word.suspicion for finding in proof.findings or proof.most_suspicious}
+    assert named["fenurdo"] == pytest.approx(max(many))
+
+
 def test_detections_have_both_probabilities_unless_raw(pair: Path) -> None:
     (detection,) = electralab.detect(pair, ["Baramin calotel fenurdo barimin."])
     (raw,) = electralab.detect(pair, ["Baramin calotel fenurdo barimin."], raw=True)

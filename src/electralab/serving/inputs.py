@@ -78,3 +78,5 @@ class WindowConfig(Settings):
     """Tokens that go through the network at once, padding included."""
     precision: Precision = "fp32"
     """What encoders are multiplied in; auto: bf16 where a short probe finds it faster on this machine."""
+    error_rate: float | None = Field(None, gt=0, lt=0.5)
+    """The share of words that are wrong, where it is another than the calibration was fitted for: it moves p_wrong."""

@@ -196,7 +196,7 @@ class Model:
         path = self.network_folder.parent / calibration.FOLDER
         if path.is_dir() and not self._is_raw:
             stored, frequencies = calibration.load_calibration(path)
-            scorer = calibration.WordScorer(stored, self.make_reader(frequencies))
+            scorer = calibration.WordScorer(stored, self.make_reader(frequencies), self._windows.error_rate)
         return self.make_detector(scorer)
 
     @property

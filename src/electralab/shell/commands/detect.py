@@ -31,6 +31,8 @@ def add_flags(parser: Parser) -> None:
     add("--logs", metavar="PATH", help="new lines of the log that the model was trained on")
     add("--file", metavar="PATH", help="a file that holds the text, or for a model of time series a CSV table")
     add("--raw", action="store_true", help="only the discriminator's probabilities, without the calibration")
+    rate = "the share of words that are wrong, if not that of the calibration"
+    add("--error-rate", dest=".error_rate", type=float, metavar="P", help=rate)
     rate = ".series.false_alarm_rate"
     add("--false-alarm-rate", dest=rate, type=float, metavar="P", help="of time series: normal points called odd")
     add("--lines", action="store_true", help="read each line as a text; --json prints one line for each")

@@ -24,6 +24,8 @@ def add_flags(parser: Parser) -> None:
     add("files", nargs="*", metavar="FILE", help="text files, or - (or none) for standard input")
     add("--model", metavar="MODEL", help="a run or pair")
     add("--threshold", dest=".threshold", type=float, metavar="P", help="mark words above this probability")
+    rate = "the share of words that are wrong, if not that of the calibration"
+    add("--error-rate", dest=".windows.error_rate", type=float, metavar="P", help=rate)
     add("--limit", dest=".limit", type=count, metavar="N", help="maximum number of words in a document, 0 for all")
     add("--suggestions", dest=".suggestions", type=count, metavar="N", help="suggestions for each word")
     add("--html", metavar="FILE", help="write an HTML page with the marked texts")
