@@ -250,6 +250,7 @@ def _view_folder(path: Path) -> View:
                 more["format"] = read_json(path / MANIFEST)["form"]
             return NetworksView(kind=name, path=place, networks=networks, **more)
         case "tokenizer":
+            # Imported where it is needed: what a run or a study is can be told without it.
             from electralab.tokens.tokenizer import Tokenizer
 
             tokenizer = Tokenizer.load(path)
@@ -281,6 +282,7 @@ def _view_network(path: Path) -> dict[str, Any]:
     from electralab.model.settings import EncoderConfig
     from electralab.model.task_model import TaskModel
 
+    # A body without a head, as many published folders are, is shown too.
     network = load_any(path, takes_bare_encoder=True)
     assert isinstance(network.config, EncoderConfig)
     facts: dict[str, Any] = {"network": network_name(network).lower()}

@@ -23,6 +23,7 @@ from electralab.evaluation import context as states
 from electralab.evaluation.context import Progressive
 from electralab.evaluation.heldout import HeldoutConfig, mask_rows
 from electralab.model.electra import Electra
+from electralab.model.encoder import FIRST_STATES, LAST_STATES
 from electralab.objective.corruption import SamplingConfig, special_token_bias
 from electralab.objective.electra import ElectraOutput, electra_forward, generator_forward
 from electralab.objective.masking import MaskedBatch
@@ -121,10 +122,10 @@ def trace_batch(model: AnalysisModel, ids: IntArray, is_pad: BoolArray) -> list[
 
 def _list_layers(model: AnalysisModel, layers: states.Layers) -> list[Matrix]:
     """In their order; the last as the heads read it, after the final norm where there is one."""
-    names = ["embeddings", *(f"layers.{index}" for index in range(model.encoder.config.num_layers))]
+    names = [FIRST_STATES, *(f"layers.{index}" for index in range(model.encoder.config.num_layers))]
     # A final norm belongs to what the heads read, not to a layer of its own.
-    if "states" in layers:
-        names[-1] = "states"
+    if LAST_STATES in layers:
+        names[-1] = LAST_STATES
     listed: list[Matrix] = [layers[name] for name in names]
     if not all(np.isfinite(layer).all() for layer in listed):
         raise InputError(f"{model.name}: its states are not finite; see whether training diverged")

@@ -70,6 +70,7 @@ def analyze(request: AnalysisRequest, stop: StopSignal) -> Iterator[Event[Analys
         ),
     )
     with lock_folder(out):
+        # Measure by measure: a stop leaves figures that can be compared over all models.
         work = [(model, measure) for measure in measures for model in models]
         results: list[MeasureResult] = []
         started, num_measured = monotonic(), 0
@@ -162,6 +163,7 @@ def run_measure(model: AnalysisModel, measure: Measure, data: AnalysisData, out:
                     texts = {"title": output.title, "meaning": output.meaning}
                     pictures.append(records.PictureRecord(**owner, file=file, **texts))
     except InputError as error:
+        # What no part of the measure could be taken for; the other measures go on.
         missing.append(Skipped("", measure.title, str(error)))
     return MeasureResult(
         identity=identity,
@@ -200,7 +202,7 @@ def _fingerprint(model: AnalysisModel, measure: Measure, data: AnalysisData) -> 
     settings = data.settings.model_dump(mode="json", exclude=_IDLE_SETTINGS | beside)
     # Left out for version 1, so that what was measured before there were versions stays valid.
     version = [measure.version] if measure.version > 1 else []
-    measured = [__version__, Analysis.model_fields["version"].default, _SCORED, measure.claim, *version]
+    measured = [__version__, Analysis.newest_version(), _SCORED, measure.claim, *version]
     named = [getattr(data.settings, name) for name in measure.reads]
     given = [(names,) if isinstance(names, str) else names for names in named]
     files = [hash_files(*(Path(name) for name in names if name)) for names in given]

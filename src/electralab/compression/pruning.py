@@ -56,6 +56,7 @@ def measure_importance(task: CompressionTask, config: ImportanceConfig) -> Gener
     watched = [module for layer in layers for module in (layer.attention.output, layer.feedforward.down)]
     for start in range(0, len(chosen), config.batch_size):
         task.stop.check()
+        # A step of its own for each batch, or all would be corrupted by the same draws.
         inputs = task.make_inputs(chosen[start : start + config.batch_size], _STEP - start)
         activations.clear()
         with ExitStack() as hooks:
@@ -63,6 +64,7 @@ def measure_importance(task: CompressionTask, config: ImportanceConfig) -> Gener
                 hook = module.register_forward_pre_hook(lambda _, entering: activations.append(entering[0]))
                 hooks.callback(hook.remove)
             loss, _ = task.loss(task.forward(network, inputs), inputs)
+        # Of these alone: gradients of the weights would cost as much again, and nobody asks for them.
         gradients = torch.autograd.grad(loss, activations)
         products = [activation.detach() * gradient for activation, gradient in zip(activations, gradients, strict=True)]
         for index, layer in enumerate(layers):

@@ -78,6 +78,7 @@ def compress(request: CompressRequest, stop: StopSignal) -> Iterator[Event[Trade
             settings={name: value for name, value in config.model_dump(mode="json").items() if name not in _FREE},
             threads=threads,
         )
+        # Variants of another model or other data beside these would be compared as if they were alike.
         if stored:
             for what, before, now in (("model", stored.model, asked.model), ("data", stored.data, asked.data)):
                 if before != now:

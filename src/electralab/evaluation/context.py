@@ -19,7 +19,7 @@ from electralab.corpus.readers import ReadingConfig
 from electralab.errors import InputError
 from electralab.events import Progress
 from electralab.model.electra import Discriminator, TokenModel
-from electralab.model.encoder import Encoder, HiddenStates
+from electralab.model.encoder import LAST_STATES, Encoder, HiddenStates
 from electralab.model.folders import folder as folders
 from electralab.model.task_model import Pooling, pool_states
 from electralab.model.weights import init_weights
@@ -237,5 +237,5 @@ def _forward_batches(
         with torch.inference_mode():
             frozen.encoder(batch.input_ids, torch.zeros_like(batch.input_ids), batch.attention_pad, hidden_states)
         if not frozen.encoder.config.is_modern:
-            del hidden_states["states"]  # the last layer's once more: only `modern` has a norm after it
+            del hidden_states[LAST_STATES]  # the last layer's once more: only `modern` has a norm after it
         yield batch, hidden_states

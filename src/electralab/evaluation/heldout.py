@@ -88,6 +88,7 @@ def read_rows(
     else:
         evaluation.require_text(tokenizer, "the model")
         documents: list[NDArray[np.int64]] = []
+        # Of each row [CLS] and [SEP] take two places.
         wanted = limit * (sequence_length - 2) if limit else np.inf
         size = undecodable = 0
         for raw in (raw for source in find_sources([str(data)]).files for raw in read_documents(source, reading)):
@@ -95,6 +96,7 @@ def read_rows(
                 undecodable += 1
                 continue
             documents += tokenizer.encode_many([str(raw)])
+            # With the [SEP] behind it.
             size += len(documents[-1]) + 1
             if size >= wanted:
                 break
@@ -162,6 +164,7 @@ def evaluate_mlm(model: EvalModel, data: Path, config: HeldoutConfig, context: E
 def _token_scores(loss: float, accuracy: float, characters_per_token: float) -> Scores:
     """Bits per character let models with different tokenizers be compared, bits per token do not."""
     bits = loss / math.log(2)
+    # The exponential of more than 709 is no float any more.
     return {
         "loss": loss,
         "accuracy": accuracy,

@@ -29,7 +29,7 @@ from electralab.model.task_model import Pooling
 from electralab.randomness import mix
 from electralab.records.evaluation import GroupScores, Scores
 from electralab.statistics import bootstrap_interval, subsample
-from electralab.tasks.catalog import TASKS, find_task
+from electralab.tasks.catalog import find_task
 from electralab.tasks.features import IGNORED, FeatureEncoder, SpanConfig
 from electralab.tasks.kinds import tagging
 from electralab.tasks.kinds.classification import score_classes
@@ -42,7 +42,7 @@ Predict = Callable[[Vectors], Truth]
 _BOOTSTRAP = 200
 _STS_METRICS = ("spearman", "pearson")
 # Pairs under any column names, also in the official download's own folder.
-_STS_TASK = replace(TASKS["regress"], display="STS", num_texts=2, folder=TASKS["stsb"].folder)
+_STS_TASK = replace(find_task("regress"), display="STS", num_texts=2, folder=find_task("stsb").folder)
 
 
 class ProbeConfig(Settings):

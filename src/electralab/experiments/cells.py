@@ -183,6 +183,7 @@ def run_cells(
                     flags += ["--workers", str(max(1, default_threads() // (jobs * threads)))]
                 command = die_with_parent([*program, *step.words, *flags, "--threads", str(threads), "--json"])
                 out, err = cell.log_path(step, "out"), cell.log_path(step, "err")
+                # To files, not through pipes: a full pipe stops the child, and what a killed study read would be lost.
                 with storage_errors(out):
                     out.parent.mkdir(parents=True, exist_ok=True)
                     with out.open("wb") as stdout, err.open("wb") as stderr:
@@ -199,6 +200,7 @@ def run_cells(
                     yield StepEvent(cell, step, "failed", reason=reason)
                 return
             stop.check()
+            # Polled and not waited for: any of the children may end first, or a signal come.
             time.sleep(_POLL_SECONDS)
             for job in [job for job in running if job.process.poll() is not None]:
                 running.remove(job)

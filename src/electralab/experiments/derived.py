@@ -59,6 +59,7 @@ class DerivedAnswer(Record):
 
 
 def heldout_share(rows: int) -> float:
+    # Never more than three tenths, however few rows there are: both have to learn from the rest.
     return round(min(max(HELDOUT_SHARE, HELDOUT_LEAST / rows), 0.3), 4)
 
 
@@ -132,6 +133,7 @@ def blend(task: Task, network: Path, heldout: Path, baseline: Path, out: Path) -
             return np.array([[row.prediction for row in pair] for pair in zip(ours, theirs, strict=True)], dtype=float)
         columns = []
         for rows in (ours, theirs):
+            # A share that was rounded to 0 has no logarithm.
             logits = np.log(np.clip([[_share(row, label) for label in labels] for row in rows], 1e-6, 1))
             columns.append(logits[:, 1:] - logits[:, :1])
         return np.hstack(columns)

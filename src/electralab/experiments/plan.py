@@ -118,6 +118,7 @@ def plan_study(request: StudyRequest) -> Plan:
                 run = PretrainRequest(request.corpus, run_dir, arm.config, arm.budget, threads=request.threads)
                 plans[arm.name] = plan_pretrain(run)
     _check_arms(arms, scores, plans, layer.source)
+    # As the cells will be run, and the best of several: other work can only make a measurement slower.
     use_threads(request.threads)
     speed = max(estimate_speed() for _ in range(_MEASUREMENTS))
     by_name = {arm.name: arm for arm in arms}

@@ -223,10 +223,8 @@ def resolve_study(layer: ConfigLayer, above: GivenSettings) -> StudyConfig:
     A preset given there replaces the file's, and with it the sizes that the file names for all arms.
     """
     values = {key: value for key, value in layer.values.items() if not (key == "budget" and "budget" in above)}
-    ours, shared = above.get("pretrain"), values.get("pretrain")
-    if isinstance(ours, dict) and "config" in ours and isinstance(shared, dict):
-        model = shared.get("model")
-        if isinstance(model, dict):
+    match above, values:
+        case {"pretrain": {"config": _}}, {"pretrain": {"model": dict(model), **shared}}:
             sizeless = {name: value for name, value in model.items() if name not in _SIZES}
             values |= {"pretrain": shared | {"model": sizeless}}
     return resolve(StudyConfig, [ConfigLayer(layer.source, values), ConfigLayer("command line", dict(above))])

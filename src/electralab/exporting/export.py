@@ -144,6 +144,7 @@ def export_model(
     # Read here only to refuse a wrong name before the work.
     read_license(license)
     sources, left_out = _read_sources(model, form)
+    # For all networks before the first is written: data that cannot be read is refused without work.
     rows = [_read_samples(source, config, data) for source in sources]
     networks: dict[str, ExportedNetwork] = {}
     try:

@@ -220,10 +220,12 @@ class _Outputs:
 @torch.inference_mode()
 def _run(network: Exportable, batch: _SampleBatch, subject: OutputKind) -> _Outputs:
     device = next(network.parameters()).device
+    # Without padding a network gets no mask and attends by another kernel: both are tried.
     pad = batch.is_pad.to(device) if batch.is_pad.any() else None
     inputs = batch.input_ids.to(device), batch.segment_ids.to(device), pad
     outputs = network(*inputs, batch.positions.to(device)) if isinstance(network, Generator) else network(*inputs)
     if not isinstance(outputs, SpanLogits):
+        # In float64, so that the comparison adds no rounding of its own.
         logits: Tensor = outputs.double().cpu()
         is_by_row = isinstance(network, TaskModel) and network.head_config.is_pooled
         if not is_by_row and not isinstance(network, Generator):
@@ -236,6 +238,7 @@ def _run(network: Exportable, batch: _SampleBatch, subject: OutputKind) -> _Outp
     ends = outputs.start.double().cpu(), outputs.end.double().cpu()  # (B, T) each
     is_pair = batch.segment_ids.any(dim=1, keepdim=True)
     is_hidden = batch.is_pad | (is_pair & (batch.segment_ids == 0))  # (B, T)
+    # [CLS] means that there is no answer.
     is_hidden[:, 0] = False
     start, end = (logits.masked_fill(is_hidden, float("-inf")) for logits in ends)
     spans = start[:, :, None] + end[:, None, :]  # (B, T, T)

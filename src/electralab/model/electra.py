@@ -15,7 +15,16 @@ from torch import Tensor, nn
 
 from electralab.model import flops
 from electralab.model.attention import Rotation, build_attention_mask
-from electralab.model.encoder import DisentangledTable, Encoder, EncoderLayer, HiddenStates, MLMHead, RTDHead
+from electralab.model.encoder import (
+    FIRST_STATES,
+    LAST_STATES,
+    DisentangledTable,
+    Encoder,
+    EncoderLayer,
+    HiddenStates,
+    MLMHead,
+    RTDHead,
+)
 from electralab.model.settings import EncoderConfig, GeneratorConfig, ModelConfig, RTDHeadKind, Sharing, derive_encoders
 from electralab.model.weights import embedding, init_weights, linear
 
@@ -192,7 +201,7 @@ class TwoStream(nn.Module):
         blanks = self.blank.weight.expand(*columns.shape, -1)  # (B, Q, E)
         query = embeddings.compose(blanks, columns, segment_ids.gather(1, columns))  # (B, Q, D)
         if hidden_states is not None:
-            hidden_states["embeddings"] = content
+            hidden_states[FIRST_STATES] = content
         for index, layer in enumerate(self.encoder.layers):
             assert isinstance(layer, EncoderLayer)
             attention = layer.attention
@@ -208,7 +217,7 @@ class TwoStream(nn.Module):
             if hidden_states is not None:
                 hidden_states[f"layers.{index}"] = content
         if hidden_states is not None:
-            hidden_states["states"] = self.encoder.final_norm(content)
+            hidden_states[LAST_STATES] = self.encoder.final_norm(content)
         states: Tensor = self.encoder.final_norm(query)
         return states.flatten(0, 1).index_select(0, slots.flatten()[positions])  # (M, D)
 

@@ -22,6 +22,8 @@ from electralab.model.weights import embedding, linear
 from electralab.runtime import Precision, autocast, probe_precision
 
 HiddenStates = dict[str, Tensor]
+FIRST_STATES, LAST_STATES = "embeddings", "states"
+"""Of them: what enters the first layer, and what the heads read."""
 
 
 # ------------------------------------------------------------------------------------------------------- embeddings
@@ -227,7 +229,7 @@ class Encoder(nn.Module):
 
         hidden: Tensor = self.embeddings(input_ids, segment_ids)
         if hidden_states is not None:
-            hidden_states["embeddings"] = hidden
+            hidden_states[FIRST_STATES] = hidden
         for index, layer in enumerate(self.layers):
             rotation, may_attend = (near, nearby) if layer.is_local else (far, everywhere)
             is_last = index == self.config.num_layers - 1
@@ -236,7 +238,7 @@ class Encoder(nn.Module):
                 hidden_states[f"layers.{index}"] = hidden
         hidden = self.final_norm(hidden)
         if hidden_states is not None:
-            hidden_states["states"] = hidden
+            hidden_states[LAST_STATES] = hidden
         return hidden
 
 

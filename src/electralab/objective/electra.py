@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from electralab.model.electra import AnyGenerator, CopyMLM, Electra, FixedGenerator, Generator, share_weights
-from electralab.model.encoder import HiddenStates
+from electralab.model.encoder import LAST_STATES, HiddenStates
 from electralab.objective.auxiliary import AuxiliaryInputs, build_auxiliaries
 from electralab.objective.corruption import CorruptedBatch, SamplingConfig, corrupt, sample_ids, special_token_bias
 from electralab.objective.losses import Counts, Losses, electra_losses, lm_loss
@@ -146,7 +146,7 @@ class ElectraObjective(Objective[MaskedBatch]):
         if hidden_states is None:
             return output
         # Detached: what an auxiliary task samples from the generator must not train it.
-        logits, states = output.generator_logits.detach(), hidden_states["states"]
+        logits, states = output.generator_logits.detach(), hidden_states[LAST_STATES]
         auxiliary = AuxiliaryInputs(self.networks.discriminator, output.corrupted, states, logits, self.logit_bias)
         more = {name: task(auxiliary) for name, task in self.auxiliaries.items()}
         return replace(output, losses=Losses({**output.losses.sums, **more}))

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from electralab.model.electra import Generator, TwoStream
-from electralab.model.encoder import HiddenStates, SentencePairHead
+from electralab.model.encoder import LAST_STATES, HiddenStates, SentencePairHead
 from electralab.objective.losses import Counts, Losses, lm_loss
 from electralab.objective.masking import MaskedBatch, MaskingConfig, MaskVocabulary, TokenInputs, mask_tokens
 from electralab.objective.metrics import BatchMetrics, ExampleRows, RunningMean, lm_metrics
@@ -286,7 +286,7 @@ class SentencePairObjective(MLMObjective):
         assert isinstance(inputs, MaskedPairBatch)
         hidden_states = {} if hidden_states is None else hidden_states
         output = super().compute(inputs, progress, sample, hidden_states)
-        logits = self.head(hidden_states["states"]).float()[inputs.has_pair]
+        logits = self.head(hidden_states[LAST_STATES]).float()[inputs.has_pair]
         is_mismatched = inputs.is_mismatched[inputs.has_pair]
         loss = F.binary_cross_entropy_with_logits(logits, is_mismatched.float(), reduction="sum")
         hits = int(((logits > 0) == is_mismatched).sum())

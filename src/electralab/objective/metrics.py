@@ -214,6 +214,7 @@ def token_probs(logits: Tensor, logit_bias: Tensor, temperature: float = 1.0) ->
 def top_candidates(probs: Tensor, tokenizer: Tokenizer, top: int) -> list[tuple[GuessedToken, ...]]:
     """(M, V) probabilities -> for each position the likeliest tokens, likeliest first; none of a network whose weights
     are no longer numbers."""
+    # No more than there are tokens to name: special ones have no probability.
     best = probs.topk(min(top, int(tokenizer.is_ordinary.sum())))
     continues = tokenizer.continues_word
     return [

@@ -56,6 +56,7 @@ def _read_value(path: Path, key: str) -> Any:
     """A value of a JSON object; None where the file is missing, damaged or something else."""
     try:
         value = json.loads(path.read_bytes())
+    # Deeply nested JSON, which anybody may put into a folder, ends in a RecursionError.
     except (OSError, ValueError, RecursionError):
         return None
     return value.get(key) if isinstance(value, dict) else None

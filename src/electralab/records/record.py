@@ -79,6 +79,11 @@ class FileRecord(Record):
                 "restore the file, or run the command that wrote it again"
             ) from None
 
+    @classmethod
+    def newest_version(cls) -> int:
+        """What is written today."""
+        return int(cls.model_fields["version"].default)
+
     def write(self, folder: Path) -> None:
         write_json(folder / self.FILE, self.to_json())
 

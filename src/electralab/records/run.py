@@ -279,8 +279,8 @@ class PretrainPlan(PlanRecord):
 
     @property
     def batch_size(self) -> int:
-        match self.settings["batch"]:
-            case {"size": int(size)}:
+        match self.settings:
+            case {"batch": {"size": int(size)}}:
                 return size
         return 0
 

@@ -134,8 +134,9 @@ class Artifact:
         """Tokens, FLOPs and seconds so far; None where nobody logged them."""
         if end := self.pretrained:
             return end.tokens, end.flops, end.seconds
-        last = self.last_records[0] if self.last_records else None
-        return (last.get("tokens"), last.get("flops"), last.get("seconds")) if last else (None, None, None)
+        last = self.last_records[0].values if self.last_records else {}
+        tokens, flops, seconds = map(last.get, ("tokens", "flops", "seconds"))
+        return tokens, flops, seconds
 
     @property
     def is_finished(self) -> bool:
@@ -209,6 +210,7 @@ def read_artifact(path: Path, name: str = "") -> Artifact:
         tuned = read(TunedResults, path, is_needed=False)
     evaluations = {}
     for file in sorted([*path.glob("*.json"), *path.glob("evaluations/*.json")]):
+        # A large file is none, and reading it would take long.
         if file.stat().st_size < _MOST_BYTES:
             try:
                 evaluations[file.stem] = EvaluationResult.model_validate(json.loads(file.read_bytes()))

@@ -73,7 +73,7 @@ def plot_logs(artifacts: Sequence[Artifact], axis: str = "step") -> list[Chart]:
             is_score = key.startswith("dev_") and not key.endswith(("loss", "threshold"))
             others.append(spec.model_copy(update={"unit": "points", "scale": 100.0}) if is_score else spec)
     charts = [_plot(spec, logs, axis) for spec in (*CHARTS, *others)]
-    # Steps are hardly ever skipped.
+    # Steps are hardly ever skipped: a chart of none says nothing.
     shown = [chart for chart in charts if chart.lines and not (chart.name == "skipped" and chart.is_zero)]
     return sorted(shown, key=lambda chart: not chart.name.startswith("key-dev_"))
 
@@ -140,6 +140,7 @@ def _thin(
     the mean of its neighbours, and stands where the last of them does.
     """
     known = [record for record in records if key in record.values]
+    # Rounded up, so that there are never more points than that.
     size = -(-len(known) // _MOST_POINTS) or 1
     groups = [known[start : start + size] for start in range(0, len(known), size)]
     y: list[float | None] = []

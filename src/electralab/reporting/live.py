@@ -55,10 +55,12 @@ def watch_report(
         raise InputError(f"127.0.0.1:{port}: cannot be listened on ({error.strerror}); give another --port") from None
     except OverflowError:
         raise UsageError(f"--port: {port} is no port; give 0 to 65535") from None
+    # In a thread of its own, since signals reach the main one.
     Thread(target=server.serve_forever, args=(0.1,), daemon=True).start()
     on_ready(f"http://127.0.0.1:{server.server_address[1]}")
     try:
         while True:
+            # The signal only sets a number, so that whoever waits has to look.
             if stop.number:
                 raise Stopped(stop.number, "the page is no longer served")
             time.sleep(0.1)

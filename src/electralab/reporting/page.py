@@ -90,6 +90,7 @@ def write_report(
 ) -> ReportWritten:
     """The page of one folder or the comparison of several."""
     artifacts = read_artifacts(paths, examples)
+    # Whole before it is written: what cannot be composed must not replace the page that is there.
     page = compose_page(artifacts, advise)
     write_file(out, page)
     subjects = [ReportSubject(name=each.name, kind=each.kind, path=str(each.path)) for each in artifacts]

@@ -94,6 +94,7 @@ class Projection:
 
 
 def _canvas(width: float, height: float, title: str = "") -> "Canvas":
+    # Not by pyplot, which keeps every figure in memory and looks for a screen.
     from matplotlib.figure import Figure as Canvas
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -220,7 +221,7 @@ def _plot_lines_of_models(
             hollow: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 4, "markerfacecolor": "white"}
             axes.plot(places, values, color=colour, label=model, **(faint if has_order else hollow))
             continue
-        # Where there is no interval, it is the value itself.
+        # Where there is no interval, it is the value itself: NaN would leave a hole in the band.
         lows, highs = (np.where(np.isnan(ends), values, ends) for ends in (lows, highs))
         if has_order:
             axes.fill_between(places, lows, highs, color=colour, alpha=0.15, linewidth=0)

@@ -19,7 +19,7 @@ from torch import Tensor
 from electralab.detection.calibration import WordScorer
 from electralab.detection.words import ScoredText
 from electralab.model.electra import Discriminator
-from electralab.model.encoder import Encoder, HiddenStates
+from electralab.model.encoder import LAST_STATES, Encoder, HiddenStates
 from electralab.model.folders.native_format import OnnxDiscriminator
 from electralab.model.task_model import Pooling, pool_states
 from electralab.records.answers import Detection, HeldoutScores, TokenScore
@@ -115,7 +115,7 @@ class _WindowHandler:
                 # What a graph returns are its logits; its states go into the dictionary.
                 hidden_states: HiddenStates = {}
                 self.network(*inputs, hidden_states)
-                outputs = hidden_states["states"]  # (B, T, D)
+                outputs = hidden_states[LAST_STATES]  # (B, T, D)
             else:
                 outputs = self.network(*inputs)
             for row, number in enumerate(batch.rows):

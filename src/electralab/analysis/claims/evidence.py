@@ -38,11 +38,11 @@ class MissingEvidence(Exception):
 
 def find_arrangements(arms: Mapping[str, JsonTree]) -> dict[str, str]:
     """Column -> arm, by the settings of a study's arms: which of them share one encoder between both heads."""
-    models = {arm: settings.get("model") for arm, settings in arms.items()}
-    is_one_encoder = {
-        arm: isinstance(tree, dict) and tree.get("sharing") == "everything" for arm, tree in models.items()
-    }
-    arrangements = {}
+    is_one_encoder, arrangements = dict.fromkeys(arms, False), {}
+    for arm, settings in arms.items():
+        match settings:
+            case {"model": {"sharing": "everything"}}:
+                is_one_encoder[arm] = True
     for column, names in _ARM_NAMES.items():
         fitting = [arm for arm in names if arm in arms and is_one_encoder[arm] == (column == ONE_ENCODER)]
         if fitting:
@@ -166,6 +166,7 @@ class Evidence:
             values = [value for score in wanted if (value := cell.scores.get(score)) is not None]
             if cell.arm == arm and wanted and len(values) == len(wanted):
                 scores[cell.seed] = sum(values) / len(values)
+        # A run that failed has no score, and one without all of them no average: both are as if not run.
         if not scores:
             raise MissingEvidence(f"no run of {arm!r} has the score {name!r}")
         return scores

@@ -172,5 +172,5 @@ def _decide_all(claims: Iterable[Claim], evidence: Evidence, about: ClaimsResult
                 why=result.why,
             )
         )
-    version = ClaimsResult.model_fields["version"].default
+    version = ClaimsResult.newest_version()
     return about.model_copy(update={"version": version, "columns": evidence.columns, "claims": tuple(decided)})

@@ -84,6 +84,7 @@ def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
             "generator_entropy": float(outputs.entropies.mean()),
             "generator_loss": float(outputs.losses.mean()),
         }
+        # An untrained control has the folder of its model, whose log is not its own.
         run, records = RunFingerprint.find(model.folder), read_metrics(log) if model.control_of is None else []
         warnings = check_balance(
             scores,

@@ -16,7 +16,7 @@ from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, O
 from electralab.analysis.outputs import masked_batches, run_pair, with_untrained_control
 from electralab.errors import InputError
 from electralab.model.electra import Discriminator, TokenModel, TwoTower
-from electralab.model.encoder import HiddenStates
+from electralab.model.encoder import FIRST_STATES, HiddenStates
 from electralab.objective.corruption import CorruptedBatch
 from electralab.objective.language_models import shift_targets
 from electralab.objective.losses import lm_loss, rtd_loss
@@ -86,7 +86,7 @@ def lm_gradients(generator: TokenModel, masked: MaskedBatch) -> GradientFlow:
 
 def _read_flow(loss: Tensor, trace: HiddenStates, batch: Batch, is_masked: Tensor, is_replaced: Tensor) -> GradientFlow:
     # At the embeddings, the one place that every loss reaches through all layers.
-    (gradient,) = torch.autograd.grad(loss, trace["embeddings"])  # (B, T, D)
+    (gradient,) = torch.autograd.grad(loss, trace[FIRST_STATES])  # (B, T, D)
     is_token = ~batch.is_pad
     # In double: squares of small gradients vanish in single precision.
     norms = gradient.double().norm(dim=-1).masked_fill(batch.is_pad, 0.0)  # (B, T)

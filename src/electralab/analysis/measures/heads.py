@@ -16,7 +16,7 @@ from electralab.analysis.finding import Finding, Resampler, skip_on_error
 from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.analysis.outputs import UNTRAINED
 from electralab.model.attention import build_attention_mask, measure_discrepancies
-from electralab.model.encoder import Encoder, EncoderLayer, HiddenStates
+from electralab.model.encoder import FIRST_STATES, Encoder, EncoderLayer, HiddenStates
 from electralab.reporting.plots import HeatmapFigure
 from electralab.statistics import Interval
 from electralab.tokens.batches import make_batch
@@ -70,7 +70,7 @@ def attention_weights(
         if is_visible is None and config.is_causal:
             is_visible = torch.ones(length, length, dtype=torch.bool, device=input_ids.device).tril()
         # Weights are computed again from what each layer reads: the fused attention does not hand them out.
-        read = layer.prepare(trace["embeddings" if index == 0 else f"layers.{index - 1}"])
+        read = layer.prepare(trace[FIRST_STATES if index == 0 else f"layers.{index - 1}"])
         queries, (keys, _) = attention.ask(read, rotation), attention.offer(read, rotation)
         scores: Tensor = queries @ keys.mT * keys.shape[-1] ** -0.5  # (B, H, T, T)
         if attention.discrepancy_weights is not None:

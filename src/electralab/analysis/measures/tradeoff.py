@@ -62,6 +62,7 @@ def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
             meaning = f"points of {table.metric} below {table.baseline}"
             yield Finding(f"loss.{name}", f"{name}, loss", "points", meaning, loss, exact(0.0), control, note)
             meaning = "speed-up / loss, where a loss below the floor counts as the floor"
+            # The larger the loss, the lower the efficiency: the ends change places.
             low, value, high = (speedup / max(points, floor) for points in (loss.high, loss.value, loss.low))
             id, title, gain = f"efficiency.{name}", f"{name}, efficiency", Interval(value, low, high)
             yield Finding(id, title, "×/point", meaning, gain, exact(1 / floor), control, note)

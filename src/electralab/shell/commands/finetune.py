@@ -149,24 +149,23 @@ def run(call: Call) -> None:
 
 
 def _format_plan(plan: FinetunePlan, model: str, data: str) -> list[str]:
+    from electralab.finetuning.settings import FinetuneConfig
     from electralab.reporting.format import format_effort, format_names, format_number_of
 
     examples = ", ".join(f"{number:,} {name}" for name, number in plan.examples.items())
     labels = f"; {len(plan.labels)} labels: {format_names(plan.labels, 8)}" if plan.labels else ""
     columns = ", ".join(f"{part} from '{column}'" for part, column in plan.columns.items())
-    batch, optimizer = plan.settings["batch"], plan.settings["optimizer"]
-    assert isinstance(batch, dict)
-    assert isinstance(optimizer, dict)
+    config = FinetuneConfig.model_validate(plan.settings)
     lines = [
         f"would fine-tune {model} for {plan.task} on {data} into {plan.out}",
         f"examples: {examples}" + (f" ({columns})" if columns else "") + labels,
         f"{format_number_of(plan.seeds, 'seed')} of {format_number_of(plan.steps_per_seed, 'step')}, "
-        f"{batch['size']} rows a step, learning rate {optimizer['learning_rate']:g}; "
+        f"{config.batch.size} rows a step, learning rate {config.optimizer.learning_rate:g}; "
         f"{format_effort(plan.estimated_minutes, plan.estimated_memory_mb)}",
     ]
     if plan.too_long:
-        length = plan.settings["sequence_length"]
-        lines.append(f"{format_number_of(plan.too_long, 'training example')} longer than a row of {length} tokens")
+        longer = f"longer than a row of {config.sequence_length} tokens"
+        lines.append(f"{format_number_of(plan.too_long, 'training example')} {longer}")
     if bad := sum(plan.bad_rows.values()):
         lines.append(f"{format_number_of(bad, 'row')} cannot be used")
     return [*lines, *plan.notes]
