@@ -172,11 +172,10 @@ def translate_tensorflow(variables: Mapping[str, Tensor]) -> dict[str, dict[str,
 
 def infer_config(tensors: Mapping[str, Tensor]) -> ConfigTree:
     """A released checkpoint has no config; all but the heads, which are 64 wide there, shows in the shapes."""
+    tables = ("word_embeddings", "position_embeddings", "token_type_embeddings")
+    names = (*(f"embeddings.{table}" for table in tables), "encoder.layer.0.intermediate.dense")
     try:
-        vocab_size, embedding_size = tensors["electra.embeddings.word_embeddings.weight"].shape
-        width, hidden_size = tensors["electra.encoder.layer.0.intermediate.dense.weight"].shape
-        positions = len(tensors["electra.embeddings.position_embeddings.weight"])
-        segments = len(tensors["electra.embeddings.token_type_embeddings.weight"])
+        words, positions, segments, dense = (tensors[f"electra.{name}.weight"].shape for name in names)
     except KeyError as error:
         raise InputError(f"the checkpoint lacks {error.args[0]}; give a released ELECTRA checkpoint") from None
     layers = {int(match[1]) for name in tensors if (match := re.search(r"\.layer\.(\d+)\.", name))}
@@ -184,14 +183,14 @@ def infer_config(tensors: Mapping[str, Tensor]) -> ConfigTree:
     return {
         "architectures": ["ElectraForMaskedLM" if is_generator else "ElectraForPreTraining"],
         "model_type": "electra",
-        "vocab_size": vocab_size,
-        "embedding_size": embedding_size,
-        "hidden_size": hidden_size,
+        "vocab_size": words[0],
+        "embedding_size": words[1],
+        "hidden_size": dense[1],
         "num_hidden_layers": len(layers),
-        "num_attention_heads": max(1, hidden_size // 64),
-        "intermediate_size": width,
-        "max_position_embeddings": positions,
-        "type_vocab_size": segments,
+        "num_attention_heads": max(1, dense[1] // 64),
+        "intermediate_size": dense[0],
+        "max_position_embeddings": positions[0],
+        "type_vocab_size": segments[0],
         "hidden_act": "gelu",
         "layer_norm_eps": 1e-12,
         "pad_token_id": 0,
