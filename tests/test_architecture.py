@@ -24,7 +24,8 @@ ANALYSED = {
     *("corpus", "tokens", "model", "objective", "training"),
     *("pretraining", "tasks", "finetuning", "evaluation", "experiments"),
 }
-OFFERED = ANALYSED | {"detection", "analysis", "exporting", "compression", "serving", "measuring", "reporting"}
+_USED = {"detection", "analysis", "fitting", "exporting", "compression", "serving", "measuring", "reporting"}
+OFFERED = ANALYSED | _USED
 
 # A part sees only parts above it. A part that is not written yet may have its row already.
 MAY_IMPORT: dict[str, set[str]] = {
@@ -50,13 +51,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "pretraining": FOUNDATION | {"reporting", "tokens", "model", "objective", "training"},
     "tasks": FOUNDATION | {"corpus", "tokens", "model"},
     "finetuning": FOUNDATION | {"tokens", "model", "tasks", "training"},
+    "fitting": FOUNDATION | {"tokens", "model", "tasks", "training", "finetuning"},
     "evaluation": FOUNDATION | {"corpus", "tokens", "model", "objective", "tasks"},
     "experiments": FOUNDATION | {"model", "pretraining", "tasks", "finetuning", "evaluation"},
     "analysis": FOUNDATION | ANALYSED | {"reporting"},
     "exporting": FOUNDATION | {"corpus", "tokens", "model", "finetuning", "evaluation"},
     "compression": FOUNDATION
     | {"corpus", "tokens", "model", "objective", "training", "tasks", "finetuning", "evaluation", "exporting"},
-    "serving": FOUNDATION | {"corpus", "tokens", "model", "objective", "detection", "tasks", "finetuning", "exporting"},
+    "serving": FOUNDATION
+    | {"corpus", "tokens", "model", "objective", "detection", "tasks", "finetuning", "fitting", "exporting"},
     "measuring": FOUNDATION | {"corpus", "detection", "tasks", "serving"},
     "reporting": FOUNDATION,
     # What a person sees of the parts above: progress as it comes, and artifacts in human form.
@@ -69,7 +72,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 
 # Every stage writes its own card and page.
-for _stage in ("pretraining", "finetuning", "evaluation", "experiments", "analysis", "exporting", "compression"):
+_STAGES = ("pretraining", "finetuning", "fitting", "evaluation", "experiments", "analysis", "exporting", "compression")
+for _stage in _STAGES:
     MAY_IMPORT[_stage] = MAY_IMPORT[_stage] | {"reporting"}
 
 # What exports bring along for transformers is written for there, and never imported here.

@@ -11,6 +11,7 @@ from electralab.shell.commands.detect import detect as detect
 from electralab.shell.commands.evaluate import evaluate as evaluate
 from electralab.shell.commands.export import export as export
 from electralab.shell.commands.finetune import finetune as finetune
+from electralab.shell.commands.fit import fit as fit
 from electralab.shell.commands.flops import flops as flops
 from electralab.shell.commands.glue import glue as glue
 from electralab.shell.commands.import_model import import_model as import_model

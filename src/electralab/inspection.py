@@ -13,6 +13,7 @@ from electralab.artifacts import MANIFEST, FileHash, read_json, verify_below, ve
 from electralab.errors import InputError
 from electralab.records.compression import Tradeoff
 from electralab.records.findings import Analysis
+from electralab.records.fitted import FitResults, FitRun, FittedModel
 from electralab.records.kinds import KNOWN, MODELS, ROLES, explain_unknown, find_kind, list_models
 from electralab.records.prepared import PreparedReport
 from electralab.records.record import FileRecord, Record
@@ -83,6 +84,15 @@ class TunedView(View):
     records: dict[str, tuple[StepRecord, ...]]
     """By seed."""
     results: TunedResults | Nothing
+
+
+class FitView(View):
+    identity: FitRun
+    results: FitResults | Nothing
+
+
+class FittedView(View):
+    model: FittedModel
 
 
 class ResultsView(View):
@@ -220,6 +230,10 @@ def _view_folder(path: Path) -> View:
             records = {file.parent.name: tuple(read_metrics(file)) for file in seeds}
             identity, results = TunedRun.read(path), read_if_there(TunedResults)
             return TunedView(kind=name, path=place, identity=identity, records=records, results=results)
+        case "fit":
+            return FitView(kind=name, path=place, identity=FitRun.read(path), results=read_if_there(FitResults))
+        case "fitted model":
+            return FittedView(kind=name, path=place, model=FittedModel.read(path))
         case "seed":
             log = tuple(read_metrics(path / METRICS))
             return SeedView(kind=name, path=place, records=log, results=read_if_there(SeedResults))

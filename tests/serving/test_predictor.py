@@ -17,6 +17,7 @@ import electralab
 from electralab.errors import ElectraError, InputError, UsageError
 from electralab.finetuning import task_model
 from electralab.finetuning.task_model import load_model
+from electralab.fitting.answerer import answer_with
 from electralab.records.tuned import PredictionRow, PredictResult
 from electralab.serving.model import Model
 from electralab.serving.predictor import PredictConfig, Predictor, check_output_path, format_rows, merge_bad_rows
@@ -41,7 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make_predictor(kind: str = "classify", *, num_texts: int = 1, batch_tokens: int = 8192) -> Predictor:
-    return Predictor([make_tuned(kind, num_texts=num_texts)], PredictConfig(batch_tokens=batch_tokens))
+    return Predictor(answer_with([make_tuned(kind, num_texts=num_texts)]), PredictConfig(batch_tokens=batch_tokens))
 
 
 def predict(model: Path, source: Path | str, out: Path | None = None, **more: Any) -> PredictResult:
@@ -155,7 +156,7 @@ def test_an_input_of_the_wrong_shape_is_refused_by_its_place(kind: str, num_text
 
 def make_symbol_predictor(num_texts: int = 1) -> Predictor:
     tokenizer = train_symbol_vocab(Counter({"open": 9, "re ad": 5, "500": 1}), TokenizerConfig(vocab_size=64))
-    return Predictor([make_tuned(num_texts=num_texts, tokenizer=tokenizer)], PredictConfig())
+    return Predictor(answer_with([make_tuned(num_texts=num_texts, tokenizer=tokenizer)]), PredictConfig())
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from electralab.model.folders.hf_weights import export_weights
 TEXT = "we the people of the united states are free and the congress shall keep the peace"
 WORDS = TEXT.split()
 ORDER = (
-    *("prepare", "quickstart", "pretrain", "flops", "plan", "finetune", "glue", "evaluate", "study", "analyze"),
+    *("prepare", "quickstart", "pretrain", "flops", "plan", "finetune", "fit", "glue", "evaluate", "study", "analyze"),
     *("claims", "report", "show", "load", "detect", "predict", "proofread", "measure", "calibrate", "serve", "export"),
     *("compress", "import_model"),
 )

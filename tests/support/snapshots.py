@@ -19,8 +19,8 @@ from golden_folders import COMMANDS
 FOLDER = Path(__file__).parents[1] / "golden" / "snapshots"
 
 VERBS = (
-    *("quickstart", "prepare", "pretrain", "finetune", "glue", "flops", "evaluate", "study", "analyze", "claims"),
-    *("report", "show", "detect", "predict", "proofread", "measure", "serve", "export", "compress", "import"),
+    *("quickstart", "prepare", "pretrain", "finetune", "fit", "glue", "flops", "evaluate", "study", "analyze"),
+    *("claims", "report", "show", "detect", "predict", "proofread", "measure", "serve", "export", "compress", "import"),
     "completion",
 )
 TEXT = "Anna sees the old horse."

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import ConfigDict
 
 from electralab.artifacts import write_file
@@ -24,15 +23,11 @@ from electralab.records.record import Record
 from electralab.records.study import ScoreAnswer, StepResult, TuningChoice, TuningTrial
 from electralab.records.tuned import PredictionRow, read_rows, to_json_lines
 from electralab.runtime import use_threads
-from electralab.tasks.baselines import LinearClassifier, LinearRegressor
+from electralab.tasks import blending
 from electralab.tasks.catalog import find_task
-from electralab.tasks.kind import Example, Split, Task, round_number
-from electralab.tasks.kinds.classification import ClassificationExample, score_classes
-from electralab.tasks.kinds.regression import RegressionExample, score_values
+from electralab.tasks.kind import Example, Split, Task
 from electralab.tasks.load import TaskDataConfig, read_task
-from electralab.tasks.texts import take_texts
 
-FloatArray = NDArray[np.float64]
 Rows = Sequence[PredictionRow]
 HELDOUT_SHARE, HELDOUT_LEAST = 0.15, 300
 """Of the training rows, and at least so many while they are less than a third: by these a blend is weighted."""
@@ -69,104 +64,45 @@ def score_baseline(task: Task, data: Path, settings: DerivedSettings, out: Path)
     names = whole.train.columns
     columns = [column for part, column in names.items() if part.startswith("text")] + [names["label"]]
     lines: list[dict[str, object]] = [
-        dict(zip(columns, (*row.texts, _truth(row)), strict=True)) for row in _text_examples(whole.train)
+        dict(zip(columns, (*row.texts, blending.read_truth(row)), strict=True))
+        for row in blending.pooled_examples(whole.train.examples)
     ]
     write_file(out / ROWS, to_json_lines(lines))
     share = heldout_share(len(lines))
     part = read_task(task, out / ROWS, settings.data.model_copy(update={"dev_share": share, "id": ""}))
     predictions = out / "seed-0" / "predictions"
-    dev = _answer(task, whole.train, whole.devs[0])
-    write_file(predictions / "heldout.jsonl", to_json_lines(_answer(task, part.train, part.devs[0])))
+    dev = _answer(whole.train, whole.devs[0])
+    write_file(predictions / "heldout.jsonl", to_json_lines(_answer(part.train, part.devs[0])))
     write_file(predictions / "dev.jsonl", to_json_lines(dev))
     return _tell(task, [dev])
 
 
-def _text_examples(split: Split[Example]) -> list[ClassificationExample | RegressionExample]:
-    return [row for row in split.examples if isinstance(row, ClassificationExample | RegressionExample)]
-
-
-def _truth(example: ClassificationExample | RegressionExample) -> str | float:
-    return example.score if isinstance(example, RegressionExample) else example.label
-
-
-def _answer(task: Task, train: Split[Example], asked: Split[Example]) -> list[PredictionRow]:
-    """A class has the margins as logits: "probabilities" whose order and differences mean something, and no more."""
-    fitted, answered = take_texts(_text_examples(train)), _text_examples(asked)
-    texts, targets = [example.texts for example in fitted], [example.texts for example in answered]
-    known = [_truth(example) for example in fitted]
-    rows = [PredictionRow(id=row.id, texts=row.texts, truth=_truth(row), prediction=None) for row in answered]
-    if task.kind.has_numbers:
-        model = LinearRegressor().fit(texts, list(map(float, known)))
-        return _with_numbers(rows, model.predict(targets))
-    classifier = LinearClassifier().fit(texts, list(map(str, known)))
-    return _with_classes(rows, classifier.labels, classifier.margins(targets))
-
-
-def _with_numbers(rows: Rows, values: FloatArray) -> list[PredictionRow]:
-    return [row.model_copy(update={"prediction": float(value)}) for row, value in zip(rows, values, strict=True)]
-
-
-def _with_classes(rows: Rows, labels: Sequence[str], logits: FloatArray) -> list[PredictionRow]:
-    exponents = np.exp(logits - logits.max(axis=1, keepdims=True))
-    answered = []
-    for row, shares in zip(rows, exponents / exponents.sum(axis=1, keepdims=True), strict=True):
-        by_label = {name: round_number(share) for name, share in zip(labels, shares, strict=True)}
-        update = {"prediction": labels[int(shares.argmax())], "probabilities": by_label}
-        answered.append(row.model_copy(update=update))
-    return answered
+def _answer(train: Split[Example], asked: Split[Example]) -> list[PredictionRow]:
+    model = blending.fit_linear(blending.pooled_examples(train.examples))
+    return blending.answer_linear(model, blending.pooled_examples(asked.examples))
 
 
 def blend(task: Task, network: Path, heldout: Path, baseline: Path, out: Path) -> DerivedAnswer:
     """Weights come from training rows that neither the network nor the linear model has learned from; they are then
     given to what both, having learned from all rows, say of dev. For each seed of fine-tuning."""
-    from sklearn.linear_model import LogisticRegression, Ridge
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
     linear, linear_dev = (read_predictions(baseline, name)[0] for name in ("heldout", "dev"))
-    labels = _list_labels(linear)
-
-    def join(folder: Path, ours: Rows, theirs: Rows) -> FloatArray:
-        """(rows, 2 × (classes - 1)): what each says beyond the first class; or (rows, 2) numbers."""
-        _require_same_rows(ours, theirs, folder)
-        if not labels:
-            return np.array([[row.prediction for row in pair] for pair in zip(ours, theirs, strict=True)], dtype=float)
-        columns = []
-        for rows in (ours, theirs):
-            # A share that was rounded to 0 has no logarithm.
-            logits = np.log(np.clip([[_share(row, label) for label in labels] for row in rows], 1e-6, 1))
-            columns.append(logits[:, 1:] - logits[:, :1])
-        return np.hstack(columns)
-
+    labels = blending.list_labels(linear)
     tuned = read_predictions(heldout, "dev")[0]
-    stack = make_pipeline(StandardScaler(), Ridge(alpha=1.0) if task.kind.has_numbers else LogisticRegression(C=1.0))
-    stack.fit(join(heldout, tuned, linear), [row.truth for row in tuned])
+    _require_same_rows(tuned, linear, heldout)
+    weights = blending.fit_blend(labels, [tuned, linear])
     answers = []
     for place, rows in enumerate(read_predictions(network, "dev")):
-        features = join(network, rows, linear_dev)
-        if task.kind.has_numbers:
-            answers.append(_with_numbers(rows, stack.predict(features)))
-        else:
-            logits = np.log(np.clip(stack.predict_proba(features), 1e-9, 1))
-            answers.append(_with_classes(rows, [str(name) for name in stack.classes_], logits))
+        _require_same_rows(rows, linear_dev, network)
+        answers.append(blending.answer_blend(weights, labels, [rows, linear_dev]))
         write_file(out / f"seed-{place}" / "predictions" / "dev.jsonl", to_json_lines(answers[-1]))
     return _tell(task, answers).model_copy(update={"rows": len(tuned)})
-
-
-def _list_labels(rows: Rows) -> list[str]:
-    """None for numbers."""
-    return list(rows[0].probabilities) if isinstance(rows[0].probabilities, dict) else []
-
-
-def _share(row: PredictionRow, label: str) -> float:
-    return (row.probabilities.get(label) if isinstance(row.probabilities, dict) else None) or 0.0
 
 
 def score_hard_half(task: Task, answers: Path, baseline: Path) -> DerivedAnswer:
     """The score on the half of the rows whose true class the linear model gives the least share: those it gets wrong,
     then those it is least sure of. The same rows for whoever is asked about the same data."""
     linear = read_predictions(baseline, "dev")[0]
-    shares = [_share(row, str(row.truth)) for row in linear]
+    shares = [blending.read_share(row, str(row.truth)) for row in linear]
     hard = sorted(np.argsort(shares, kind="stable")[: (len(linear) + 1) // 2])
     halves = []
     for rows in read_predictions(answers, "dev"):
@@ -193,15 +129,10 @@ def _require_same_rows(ours: Rows, theirs: Rows, where: Path) -> None:
 def _tell(task: Task, seeds: Sequence[Rows]) -> DerivedAnswer:
     scores = []
     for rows in seeds:
-        pairs = [(row.truth, row.prediction) for row in rows]
-        if task.kind.has_numbers:
-            truth, predicted = np.array(pairs, dtype=np.float64).T
-            scores.append(score_values(task.metrics, truth, predicted))
-        else:
-            # F1 is that of the second class: in the order of the task, or sorted as the network's are.
-            labels = list(task.labels) or sorted({str(row.truth) for row in rows} | set(_list_labels(rows)))
-            ids = np.array([[labels.index(str(label)) for label in pair] for pair in pairs])
-            scores.append(score_classes(task.metrics, ids[:, 0], ids[:, 1], len(labels)))
+        # F1 is that of the second class: in the order of the task, or sorted as the network's are.
+        known = sorted({str(row.truth) for row in rows} | set(blending.list_labels(rows)))
+        labels = [] if task.kind.has_numbers else list(task.labels) or known
+        scores.append(blending.score_rows(task.metrics, labels, rows))
     dev = {metric: float(np.median([by_metric[metric] for by_metric in scores])) for metric in task.metrics}
     return DerivedAnswer(task=task.name, metric=task.metrics[0], dev=dev)
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 import torch
 
 from electralab import runtime
-from electralab.artifacts import MANIFEST, lock_folder, new_folder, write_file
+from electralab.artifacts import lock_folder, write_file
 from electralab.config import ConfigLayer, to_toml
 from electralab.errors import DamagedArtifact, InputError, UsageError
 from electralab.events import Event, Note, Result, Update, warn
@@ -35,7 +35,14 @@ from electralab.finetuning.task import (
     count_steps,
     load_pretrained,
 )
-from electralab.finetuning.task_model import LoadedTaskModel, TaskModelConfig, list_seeds, load_model, save_model
+from electralab.finetuning.task_model import (
+    LoadedTaskModel,
+    TaskModelConfig,
+    copy_model,
+    list_seeds,
+    load_model,
+    save_model,
+)
 from electralab.model.flops import encoder_flops, training_bytes
 from electralab.model.task_model import TaskModel
 from electralab.records import tuned
@@ -443,10 +450,7 @@ class _FinetuneRun:
         best = max(by_seed, key=lambda result: result.dev[self.metric])
         best_dir = self._seed_dir(best.seed)
         ensemble = self._predict_together(seeds) if len(seeds) > 1 else {}
-        with new_folder(self.run_dir / "export" / "model", kind="model") as temporary:
-            for file in (best_dir / "model").iterdir():
-                if file.name != MANIFEST:
-                    shutil.copyfile(file, temporary / file.name)
+        copy_model(best_dir / "model", self.run_dir / "export" / "model")
         for name in self.submitted:
             rows = {results.BEST_SEED: list(tuned.read_rows(best_dir / "predictions" / f"{name}.jsonl"))}
             if ensemble:

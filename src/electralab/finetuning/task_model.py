@@ -4,13 +4,14 @@ TaskModel, TaskModelConfig <-> model folder: Hugging Face's layout, the tokenize
 LoadedTaskModel..., Example... -> PredictionRow...
 """
 
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from electralab.artifacts import new_folder, read_json, sha256_file, sha256_json, write_json
+from electralab.artifacts import MANIFEST, new_folder, read_json, sha256_file, sha256_json, write_json
 from electralab.config import Settings, first_complaint
 from electralab.errors import DamagedArtifact, InputError
 from electralab.events import Event, Progress, Result, warn
@@ -73,6 +74,14 @@ def write_model(folder: Path, model: LoadedTaskModel, storage: Storage) -> None:
     save_network(folder, model.network, pad_id=special.pad, cls_id=special.cls, sep_id=special.sep, storage=storage)
     model.tokenizer.save(folder, max_length=config.sequence_length, has_segments=config.backbone == "electra")
     write_json(folder / TASK_FILE, model.config.model_dump(mode="json"))
+
+
+def copy_model(source: Path, folder: Path) -> None:
+    """A model folder in another place, with a manifest of its own."""
+    with new_folder(folder, kind="model") as temporary:
+        for file in source.iterdir():
+            if file.name != MANIFEST:
+                shutil.copyfile(file, temporary / file.name)
 
 
 def load_model(path: Path) -> LoadedTaskModel:

@@ -18,7 +18,8 @@ from electralab.errors import InputError, UsageError, shorten, suggest
 
 # fmt: off
 KindName = Literal[
-    "data", "run", "fine-tuning run", "GLUE run", "study", "trade-off", "analysis", "checkpoint", "model", "seed",
+    "data", "run", "fine-tuning run", "fit", "GLUE run", "study", "trade-off", "analysis", "checkpoint", "model",
+    "fitted model", "seed",
     "networks", "snapshot", "export", "snapshots", "checkpoints", "tokenizer",
 ]
 # fmt: on
@@ -79,6 +80,9 @@ KINDS: tuple[FolderKind, ...] = (
         ),
         "finetune",
     ),
+    FolderKind(
+        "fit", "a run of fit", lambda folder: _read_value(folder / "run.json", "kind") == "fit", "fit", "text.jsonl"
+    ),
     FolderKind("run", "a run", _has("run.json"), "pretrain"),
     FolderKind(
         "GLUE run", "runs of GLUE", lambda folder: _read_value(folder / "results.json", "suite") == "glue", "glue"
@@ -94,6 +98,7 @@ KINDS: tuple[FolderKind, ...] = (
         is_alone=True,
     ),
     FolderKind("model", "a model", _has("config.json")),
+    FolderKind("fitted model", "a fitted model", _has("fitted.json")),
     FolderKind("seed", "a seed", lambda folder: folder.name.startswith("seed-") and _has("metrics.jsonl")(folder)),
     # A run whose run.json was lost still has curves to report.
     FolderKind("run", "a run", _has("metrics.jsonl"), "pretrain"),

@@ -20,6 +20,7 @@ from electralab.errors import DamagedArtifact, InputError
 from electralab.records.compression import Tradeoff
 from electralab.records.evaluation import EvaluationResult
 from electralab.records.findings import Analysis, ClaimsResult, PointClouds
+from electralab.records.fitted import FitResults, FitRun
 from electralab.records.kinds import find_kind
 from electralab.records.record import FileRecord
 from electralab.records.run import (
@@ -35,7 +36,7 @@ from electralab.records.study import StudyResults
 from electralab.records.tuned import GlueResults, TunedResults, TunedRun
 from electralab.reporting.format import format_flops, format_key, format_value, is_number
 
-ReportKind = Literal["run", "fine-tuning run", "GLUE run", "study", "trade-off", "analysis"]
+ReportKind = Literal["run", "fine-tuning run", "fit", "GLUE run", "study", "trade-off", "analysis"]
 Topic = Literal["guesses", "verdicts", "other"]
 Scores = Mapping[str, float]
 R = TypeVar("R", bound=FileRecord)
@@ -71,6 +72,8 @@ class Artifact:
     pretrained: PretrainResults | None = None
     tuned_run: TunedRun | None = None
     tuned: TunedResults | None = None
+    fit_run: FitRun | None = None
+    fit: FitResults | None = None
     glue: GlueResults | None = None
     study: StudyResults | None = None
     tradeoff: Tradeoff | None = None
@@ -90,7 +93,7 @@ class Artifact:
 
     @property
     def settings(self) -> dict[str, JsonValue]:
-        run = self.run or self.tuned_run
+        run = self.run or self.tuned_run or self.fit_run
         return run.settings if run else {}
 
     def setting(self, name: str) -> JsonValue:
@@ -102,7 +105,7 @@ class Artifact:
 
     @property
     def data_hash(self) -> str:
-        run = self.run or self.tuned_run
+        run = self.run or self.tuned_run or self.fit_run
         return run.data if run else ""
 
     @property
@@ -147,7 +150,7 @@ class Artifact:
         if self.kind == "study":
             cells = self.study.cells if self.study else ()
             return bool(cells) and all(cell.status == "finished" or cell.error for cell in cells)
-        return any((self.tuned, self.glue, self.tradeoff, self.analysis))
+        return any((self.tuned, self.fit, self.glue, self.tradeoff, self.analysis))
 
     @property
     def heldout_scores(self) -> dict[str, float]:
@@ -217,7 +220,7 @@ def read_artifact(path: Path, name: str = "") -> Artifact:
             except (OSError, ValueError, RecursionError, ValidationError):
                 # The folder has many other files: only what is an evaluation is one.
                 continue
-    is_training = kind in ("run", "fine-tuning run")
+    is_training = kind in ("run", "fine-tuning run", "fit")
     return Artifact(
         kind,
         name or real_path(path).name,
@@ -226,6 +229,8 @@ def read_artifact(path: Path, name: str = "") -> Artifact:
         pretrained=pretrained,
         tuned_run=tuned_run,
         tuned=tuned,
+        fit_run=read(FitRun, path) if kind == "fit" else None,
+        fit=read(FitResults, path, is_needed=False) if kind == "fit" else None,
         glue=read(GlueResults, path) if kind == "GLUE run" else None,
         study=read(StudyResults, path, is_needed=False) if kind == "study" else None,
         tradeoff=read(Tradeoff, path) if kind == "trade-off" else None,

@@ -14,11 +14,13 @@ from electralab.artifacts import write_file
 from electralab.records.compression import Tradeoff
 from electralab.records.export import ExportRecord
 from electralab.records.findings import Analysis, ClaimsResult
+from electralab.records.fitted import FitResults
 from electralab.records.record import FileRecord
 from electralab.records.run import PretrainResults, RunFingerprint
 from electralab.records.study import StudyResults
 from electralab.records.tuned import TunedResults, TunedRun, read_rows
 from electralab.reporting.analysis_page import claims_table, finding_tables, format_verdicts
+from electralab.reporting.fit_page import ENTRY_NAMES, leaderboard
 from electralab.reporting.format import escape_cell, read_texts, render_text
 from electralab.reporting.plots import plot_study, plot_tradeoff
 from electralab.reporting.run_pages import tuned_score_table
@@ -163,6 +165,22 @@ def render_tuned_card(
         notes=notes,
         example=example,
     )
+
+
+def write_fit_card(run_dir: Path) -> None:
+    """README.md of a finished run of fit."""
+    results = FitResults.read(run_dir)
+    card = render_text(
+        "card_fit.md",
+        name=run_dir.resolve().name,
+        results=results,
+        leaderboard=leaderboard(results).markdown(),
+        names=ENTRY_NAMES,
+        entry_name=ENTRY_NAMES[results.best],
+        notes=[*map(escape_cell, results.notes)],
+        example='[("a text", "another")]' if results.num_texts == 2 else '["a text"]',
+    )
+    write_file(run_dir / README, card)
 
 
 def write_export_card(folder: Path, license_name: str) -> None:

@@ -14,7 +14,7 @@ from html import escape
 from electralab.reporting.blocks import Chart, Line, Scatter
 from electralab.reporting.format import format_value
 
-AXES = {"step": "steps", "tokens": "tokens", "flops": "FLOPs", "seconds": "time"}
+AXES = {"step": "steps", "tokens": "tokens", "flops": "FLOPs", "seconds": "time", "rows": "labelled rows"}
 COLORS = 8
 SMOOTHING = 0.8
 MOST_DOTS = 60

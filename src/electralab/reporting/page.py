@@ -13,14 +13,15 @@ from pydantic import JsonValue
 from electralab.artifacts import write_file
 from electralab.errors import Stopped, TrainingDiverged, WorkerFailed
 from electralab.events import Event, Note, R, Result
+from electralab.records.fitted import FitResults
 from electralab.records.kinds import find_kind
 from electralab.records.record import PlanRecord, Record
 from electralab.records.run import ExampleRow
 from electralab.records.study import StudyResults
 from electralab.reporting import artifact as reading
 from electralab.reporting import blocks as b
+from electralab.reporting import fit_page, run_pages, study_page
 from electralab.reporting import format as fmt
-from electralab.reporting import run_pages, study_page
 from electralab.reporting.analysis_page import claim_blocks, finding_blocks, tell_answers
 from electralab.reporting.artifact import Artifact, ReportKind, find_report_kind, name_artifacts, read_artifact
 from electralab.reporting.curves import plot_logs
@@ -39,13 +40,14 @@ _CHART_SECTIONS: dict[Literal["study", "learning", "balance", "pace"], tuple[str
 }
 _LIVE_SECTIONS = ("summary", "warnings", "scores", "mistakes", "examples", "compute")
 # Kinds whose scores fit beside each other.
-_COMPARED: tuple[ReportKind, ...] = ("run", "fine-tuning run", "GLUE run")
+_COMPARED: tuple[ReportKind, ...] = ("run", "fine-tuning run", "fit", "GLUE run")
 # Pictures of curves that the page draws itself.
 _REDRAWN: dict[ReportKind, str] = {"study": "curves", "fine-tuning run": "learning-curve"}
 # For each kind: its scores.
 _SCORES: dict[ReportKind, Callable[[Artifact], Blocks]] = {
     "run": run_pages.heldout_table,
     "fine-tuning run": run_pages.tuned_scores,
+    "fit": lambda each: fit_page.fit_scores(each.fit),
     "GLUE run": lambda each: study_page.glue_blocks(each.glue) if each.glue else (),
     "study": lambda each: study_page.study_scores(each.study),
     "trade-off": lambda each: study_page.tradeoff_blocks(each.tradeoff),
@@ -156,6 +158,8 @@ def compose_update(artifacts: Sequence[Artifact], advise: Advice) -> dict[str, o
 
 def _choose_axis(artifacts: Sequence[Artifact]) -> str:
     """What is compared is compared at equal compute."""
+    if artifacts[0].kind == "fit" and len(artifacts) == 1:
+        return "rows"
     return "flops" if len(artifacts) > 1 or artifacts[0].kind == "study" else "step"
 
 
@@ -164,6 +168,7 @@ def _plot(artifacts: Sequence[Artifact]) -> list[b.Chart]:
     studies = [artifact.study for artifact in artifacts if artifact.study]
     return [
         *(chart for study in studies for chart in study_page.study_charts(study, axis)),
+        *(chart for each in artifacts if each.fit for chart in fit_page.fit_charts(each.fit)),
         *plot_logs(artifacts, axis),
     ]
 
@@ -227,6 +232,8 @@ def summarise(artifact: Artifact) -> list[str]:
             return fmt.tell(artifact, "run", objective=fmt.read_texts().objectives.get(artifact.objective))
         case Artifact(kind="fine-tuning run", tuned=results):
             return fmt.tell(artifact, "tuned", trivial=run_pages.constant_score(results) if results else None)
+        case Artifact(fit=FitResults() as fitted):
+            return fmt.tell(fitted, "fit", names=fit_page.ENTRY_NAMES)
         case Artifact(study=StudyResults() as study):
             return study_page.tell_study(study)
     named = {"glue": artifact.glue, "tradeoff": artifact.tradeoff, "analysis": artifact.analysis}
@@ -256,6 +263,8 @@ def _summary(artifacts: Sequence[Artifact]) -> Iterator[b.PageBlock]:
         yield b.Tiles(list(run_pages.run_tiles(artifact)))
     elif artifact.tuned:
         yield b.Tiles(list(run_pages.tuned_tiles(artifact.tuned)))
+    elif artifact.fit:
+        yield b.Tiles(list(fit_page.fit_tiles(artifact.fit)))
     yield from cards[0]
 
 
@@ -331,6 +340,8 @@ def find_scores(artifact: Artifact) -> dict[str, float]:
             for metric in sorted(metrics, key=lambda metric: metric != results.metric):
                 if not metric.endswith("_threshold"):
                     scores[f"{metric} ({split}, median)"] = metrics[metric].median
+    elif artifact.fit:
+        scores = dict(artifact.fit.entries[0].scores)
     elif artifact.glue:
         scores = {task: spread.median for task, spread in artifact.glue.tasks.items()}
     for name, result in artifact.evaluations.items():

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from electralab.records.run import ExampleRow
-from electralab.records.tuned import PredictionRow, TunedResults, choose_split, read_rows
+from electralab.records.tuned import ClassReport, PredictionRow, TunedResults, choose_split, read_rows
 from electralab.reporting import blocks as b
 from electralab.reporting import format as fmt
 from electralab.reporting.artifact import Artifact
@@ -221,13 +221,12 @@ def tuned_scores(artifact: Artifact) -> Iterator[b.PageBlock]:
     if results.baselines:
         told = [f"{BASELINE_NAMES.get(name, name)}: {baseline.what}" for name, baseline in results.baselines.items()]
         yield b.Paragraph(f"Baselines: {'; '.join(told)}.", "note")
-    if by_class := list(class_blocks(results)):
+    if by_class := list(class_blocks(results.class_report, results.report_split)):
         yield b.Group("beside", by_class)
 
 
-def class_blocks(results: TunedResults) -> Iterator[b.Block]:
-    """Which classes were taken for which, and how well each was found, on the split that says most."""
-    report, split = results.class_report, results.report_split
+def class_blocks(report: ClassReport, split: str, who: str = "best seed") -> Iterator[b.Block]:
+    """Which classes were taken for which, and how well each was found."""
     if report.confusion and len(report.confusion) <= _WIDEST_CONFUSION:
         title = f"What was taken for what, {split} set: rows are true, columns predicted"
         yield b.Matrix(title, [scores.name for scores in report.classes], report.confusion)
@@ -237,7 +236,7 @@ def class_blocks(results: TunedResults) -> Iterator[b.Block]:
             for scores in report.classes
         ]
         head = ["class", "precision", "recall", "F1", "examples"]
-        yield b.Table(f"By class, {split} set, best seed", head, rows)
+        yield b.Table(f"By class, {split} set, {who}", head, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,10 +301,16 @@ def _probability(row: PredictionRow) -> float | None:
 
 
 def mistake_blocks(artifact: Artifact) -> Iterator[b.PageBlock]:
-    if artifact.tuned is None:
+    if artifact.fit is not None:
+        # The predictions of an entry have its name, and are of the rows that it was judged by.
+        has_test, folder = bool(artifact.fit.entries[0].test), artifact.path
+        split, name = ("test", "test") if has_test else (artifact.fit.judged_by, artifact.fit.best)
+    elif artifact.tuned is not None:
+        split = name = choose_split(artifact.tuned.spread)
+        folder = artifact.path / f"seed-{artifact.tuned.best_seed}"
+    else:
         return
-    split = choose_split(artifact.tuned.spread)
-    path = artifact.path / f"seed-{artifact.tuned.best_seed}" / "predictions" / f"{split}.jsonl"
+    path = folder / "predictions" / f"{name}.jsonl"
     mistakes = read_mistakes(path, split)
     if mistakes is None:
         return

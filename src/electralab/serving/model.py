@@ -22,6 +22,7 @@ from electralab.detection import calibration
 from electralab.detection.words import WordFrequencies, WordReader
 from electralab.errors import ElectraError, InputError
 from electralab.finetuning.task_model import load_models, load_task_config
+from electralab.fitting.answerer import Answerer, answer_with, load_fitted, locate_fitted
 from electralab.model.electra import Discriminator, TokenModel
 from electralab.model.encoder import Encoder, compute_in
 from electralab.model.folders.folder import load_any, locate_networks, outputs_energies
@@ -95,7 +96,7 @@ class Model:
     def __repr__(self) -> str:
         """What it holds and can do, for which the networks are read."""
         try:
-            about = [" and ".join(self._load(folder).name for folder in self._folders)]
+            about = [self._name_networks()]
             info = self.describe("")
             if info.task:
                 about.append(f"{info.task}: {', '.join(info.labels)}" if info.labels else info.task)
@@ -162,11 +163,25 @@ class Model:
     @cached_property
     def can(self) -> tuple[Capability, ...]:
         """What the networks of the folder are good for. Looked up once: the server asks at every request."""
+        if self.fitted is not None:
+            return ("predict",)
         return tuple(capability for capability in get_args(Capability) if self._find(capability))
 
     def describe(self, name: str) -> answers.ModelInfo:
-        predictor = self.predictor if "predict" in self.can else None
-        head = predictor.models[0].network.head_config if predictor else None
+        about = self.predictor.answerer.about if "predict" in self.can else None
+        if about is not None and self.fitted is not None:
+            return answers.ModelInfo(
+                name=name,
+                can=self.can,
+                task=about.kind,
+                labels=about.labels,
+                num_texts=self.predictor.num_texts,
+                is_symbols=False,
+                runtime="torch",
+                sequence_length=about.sequence_length,
+                heldout=None,
+                warning=None,
+            )
         heldout = self.detector.heldout if "detect" in self.can else None
         # Every network of the model can take a row of so many tokens; longer texts are read in windows.
         lengths = [self._load(folder).sequence_length for folder in self._folders]
@@ -174,12 +189,12 @@ class Model:
         return answers.ModelInfo(
             name=name,
             can=self.can,
-            task=head.kind if head else None,
-            labels=tuple(head.labels) if head else (),
-            num_texts=predictor.num_texts if predictor else 1,
+            task=about.kind if about else None,
+            labels=about.labels if about else (),
+            num_texts=self.predictor.num_texts if about else 1,
             is_symbols=self._load(first).tokenizer.is_symbols,
             runtime="onnx" if (first / GRAPH).is_file() else "torch",
-            sequence_length=predictor.models[0].config.sequence_length if predictor else min(lengths),
+            sequence_length=about.sequence_length if about else min(lengths),
             heldout=heldout,
             warning=heldout.warning if heldout else None,
         )
@@ -187,6 +202,8 @@ class Model:
     @cached_property
     def examples(self) -> tuple[ExampleText, ...]:
         """Rows that its run held out of training."""
+        if self.fitted is not None:
+            return read_examples(self._fitted_folder or self.path)
         folder = self._folders[0]
         return read_examples(folder, is_symbols=self._load(folder).tokenizer.is_symbols)
 
@@ -260,17 +277,35 @@ class Model:
         """The models of all seeds of a fine-tuning run together, or the one that it exported."""
         if is_ensemble:
             models = load_models(self.path, is_ensemble=True)
+        elif self.fitted is not None:
+            for model in self.fitted.models:
+                compute_in(model.network, config.precision, config.batch_tokens)
+            return Predictor(self.fitted, config)
         else:
             loaded = self._require("predict")
             assert isinstance(loaded.network, TaskModel)
             models = [load_task_config(loaded.folder, loaded.network, loaded.tokenizer)]
         for model in models:
             compute_in(model.network, config.precision, config.batch_tokens)
-        return Predictor(models, config)
+        return Predictor(answer_with(models), config)
 
     def make_proofreader(self, config: ProofreadConfig) -> Proofreader:
         """With suggestions where the model has a generator."""
         return Proofreader(self.detector, self.filler if "fill" in self.can else None, config)
+
+    @cached_property
+    def fitted(self) -> Answerer | None:
+        """What `fit` made, where it is no model folder like those of fine-tuning."""
+        return load_fitted(self._fitted_folder) if self._fitted_folder else None
+
+    @property
+    def _fitted_folder(self) -> Path | None:
+        return locate_fitted(self.path)
+
+    def _name_networks(self) -> str:
+        if self.fitted is not None:
+            return f"fitted model ({self.fitted.about.entry})"
+        return " and ".join(self._load(folder).name for folder in self._folders)
 
     @cached_property
     def _folders(self) -> list[Path]:
@@ -288,6 +323,8 @@ class Model:
 
     def _find(self, capability: Capability) -> LoadedNetwork | None:
         """The network that answers; of a pair that plays, the discriminator."""
+        if self.fitted is not None:
+            return None
         if capability == "embed":
             # The discriminator's encoder, or that of the only network; among graphs only a discriminator has states.
             loaded = self._load(self._folders[0])
@@ -307,7 +344,7 @@ class Model:
     def _require(self, capability: Capability) -> LoadedNetwork:
         if loaded := self._find(capability):
             return loaded
-        held = " and ".join(f"a {self._load(folder).name}" for folder in self._folders)
+        held = f"a {self._name_networks()}".replace(" and ", " and a ")
         can = ", ".join(self.can) or "do nothing of the kind"
         hint = ""
         if capability == "predict":
@@ -350,7 +387,7 @@ def read_examples(folder: Path, *, is_symbols: bool = False) -> tuple[ExampleTex
             corrupted, text = pretrained.corrupted, join_pieces(pretrained.pieces, is_symbols=is_symbols)
             replaced = None if corrupted is None else join_pieces(corrupted, is_symbols=is_symbols)
             examples.append(ExampleText(texts=(text,), truth=None, corrupted=replaced))
-        paths = sorted(run.glob("seed-*/predictions/dev.jsonl"))
+        paths = sorted(run.glob("seed-*/predictions/dev.jsonl")) or sorted(run.glob("predictions/linear.jsonl"))
         rows = list(islice(read_rows(paths[0]), _ROWS_READ)) if paths else []
     except (ElectraError, OSError):
         return ()  # examples are a courtesy: a damaged file of them keeps no model from being served

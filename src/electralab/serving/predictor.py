@@ -18,7 +18,7 @@ from pydantic import Field
 from electralab.config import Settings
 from electralab.errors import ElectraError, InputError, UsageError
 from electralab.events import Event, run_to_end
-from electralab.finetuning.task_model import LoadedTaskModel, predict_examples
+from electralab.fitting.answerer import Answerer
 from electralab.records.tuned import PredictionRow, to_json_lines
 from electralab.runtime import Precision
 from electralab.stopping import NO_STOP, StopSignal
@@ -42,12 +42,11 @@ class PredictConfig(Settings):
 
 
 class Predictor:
-    def __init__(self, models: Sequence[LoadedTaskModel], config: PredictConfig) -> None:
-        self.models = models
-        self.config = config
-        self.kind = models[0].kind
+    def __init__(self, answerer: Answerer, config: PredictConfig) -> None:
+        self.answerer, self.config = answerer, config
+        self.kind = answerer.kind
         # 0 where one is as good as two.
-        self.num_texts = cast("Literal[0, 1, 2]", models[0].num_texts)
+        self.num_texts = cast("Literal[0, 1, 2]", answerer.about.num_texts)
 
     def predict(self, inputs: Iterable[TaskInput]) -> list[PredictionRow]:
         """One row for each input: prediction, and for classes the probability of each."""
@@ -62,18 +61,18 @@ class Predictor:
         return self.answer(examples)
 
     def parse(self, given: TaskInput) -> Example:
-        example: Example = self.kind.parse(given, self.models[0].tokenizer, self.num_texts)
+        example: Example = self.kind.parse(given, self.answerer.tokenizer, self.num_texts)
         return example
 
     def answer(self, examples: Sequence[Example], stop: StopSignal = NO_STOP) -> list[PredictionRow]:
         return run_to_end(self.predict_examples(examples, stop))
 
     def predict_examples(self, examples: Sequence[Example], stop: StopSignal) -> Iterator[Event[list[PredictionRow]]]:
-        return predict_examples(self.models, examples, batch_tokens=self.config.batch_tokens, stop=stop)
+        return self.answerer.predict(examples, batch_tokens=self.config.batch_tokens, stop=stop)
 
     def read(self, source: str) -> Split[Example]:
         """A file, or "-" for standard input: JSON lines or a table if its first line says so, else a text a line."""
-        arguments = self.config.data, self.models[0].tokenizer
+        arguments = self.config.data, self.answerer.tokenizer
         if source == "-":
             name, data = "standard input", sys.stdin.buffer.read() if sys.stdin else b""
             if not data.strip():

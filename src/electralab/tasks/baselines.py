@@ -11,10 +11,15 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from electralab.artifacts import write_file
+from electralab.errors import DamagedArtifact
+from electralab.records.fitted import StoredFeatures, StoredLinear
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -36,6 +41,7 @@ MOST_FITTED_CHARACTERS = 6_000_000
 MOST_FITTED_WORDS = 100_000
 
 COMMONEST, LINEAR = "commonest", "linear"
+LINEAR_WEIGHTS = "linear.safetensors"
 
 
 def take_evenly(examples: Sequence[Row], size: int, most: int) -> list[Row]:
@@ -53,31 +59,58 @@ def find_commonest(labels: Sequence[str]) -> str:
 class TextFeatures:
     """TF-IDF of words (1-2-grams) and, of single texts, characters (2-5-grams); of a pair what its two texts share."""
 
-    def __init__(self) -> None:
+    def __init__(self, stored: StoredFeatures | None = None, idf: Sequence[FloatArray] = ()) -> None:
+        """As it was stored, with the `idf` of its words and characters; or to be fitted."""
         from sklearn.feature_extraction.text import TfidfVectorizer
-        from sklearn.preprocessing import StandardScaler
 
-        self._words = TfidfVectorizer(token_pattern=_WORDS, ngram_range=(1, 2), sublinear_tf=True)
-        self._characters = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=True)
-        self._scaler = StandardScaler()
+        terms = (stored.words, stored.characters) if stored else (None, None)
+        # A list of terms is their order; scikit-learn takes it as a dictionary at once.
+        words, characters = (known and {term: place for place, term in enumerate(known)} for known in terms)
+        self._words = TfidfVectorizer(token_pattern=_WORDS, ngram_range=(1, 2), sublinear_tf=True, vocabulary=words)
+        self._characters = TfidfVectorizer(
+            analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=True, vocabulary=characters
+        )
+        for vectors, weights in zip((self._words, self._characters), idf, strict=False):
+            vectors.idf_ = weights
+        # By bag, how rare each of its items is: sharing a rare word says more than sharing "the".
+        self._rarity: Sequence[Mapping[str, float]] = stored.rarity if stored else ()
+        self._mean = np.array(stored.mean if stored else ())
+        self._scale = np.array(stored.scale if stored else ())
 
     def fit_transform(self, texts: Texts) -> "csr_matrix":
         joined = [text[:_MOST_CHARACTERS] for pair in texts for text in pair]
         self._words.fit(joined)
         self._characters.fit(joined)
         if len(texts[0]) > 1:
-            # By bag, how rare each of its items is: sharing a rare word says more than sharing "the".
             bags = zip(*map(_list_bags, joined), strict=True)
-            self._idf = []
+            rarity = []
             for column in bags:
                 counts = {"": 0, **Counter(item for bag in column for item in set(bag))}
                 # Under the empty string, of an item that was never seen.
-                rarity = {item: 1 + math.log((1 + len(column)) / (1 + count)) for item, count in counts.items()}
-                self._idf.append(rarity)
-        return self._join(texts, self._scaler.fit_transform)
+                rarity.append({item: 1 + math.log((1 + len(column)) / (1 + count)) for item, count in counts.items()})
+            self._rarity = rarity
+        return self._join(texts, self._fit_scale)
 
     def transform(self, texts: Texts) -> "csr_matrix":
-        return self._join(texts, self._scaler.transform)
+        return self._join(texts, lambda shared: (shared - self._mean) / self._scale)
+
+    def _fit_scale(self, shared: FloatArray) -> FloatArray:
+        from sklearn.preprocessing import StandardScaler
+
+        scaler = StandardScaler().fit(shared)
+        self._mean, self._scale = scaler.mean_, scaler.scale_
+        return np.asarray((shared - self._mean) / self._scale)
+
+    def store(self) -> tuple[StoredFeatures, list[FloatArray]]:
+        """All that it is: terms in the order of their columns, and the idf of words and of characters."""
+        stored = StoredFeatures(
+            words=tuple(self._words.get_feature_names_out().tolist()),
+            characters=tuple(self._characters.get_feature_names_out().tolist()),
+            rarity=tuple(dict(by_item) for by_item in self._rarity),
+            mean=tuple(self._mean.tolist()),
+            scale=tuple(self._scale.tolist()),
+        )
+        return stored, [self._words.idf_, self._characters.idf_]
 
     def _join(self, texts: Texts, scale: Callable[[FloatArray], FloatArray]) -> "csr_matrix":
         from scipy.sparse import csr_matrix, hstack
@@ -92,7 +125,7 @@ class TextFeatures:
         # more about pairs (MRPC, STS-B, QNLI), and took most of the time to fit.
         cosines = [np.asarray(left.multiply(right).sum(axis=1)).ravel() for left, right in (words, characters)]
         shared = [
-            np.concatenate([compare_bags(*bags) for bags in zip(*map(_list_bags, pair), self._idf, strict=True)])
+            np.concatenate([compare_bags(*bags) for bags in zip(*map(_list_bags, pair), self._rarity, strict=True)])
             for pair in zip(*columns, strict=True)
         ]
         return hstack([*words, csr_matrix(scale(np.column_stack([*cosines, np.array(shared)])))], format="csr")
@@ -129,7 +162,24 @@ def compare_bags(first: Sequence[str], second: Sequence[str], idf: Mapping[str, 
     return [*numbers, *lengths, abs(lengths[0] - lengths[1])]
 
 
-class LinearClassifier:
+class _LinearModel:
+    """Weights over `TextFeatures`: (K, features), and (K,)."""
+
+    _features: TextFeatures
+    _weights: FloatArray
+    _intercept: FloatArray
+
+    def _outputs(self, texts: Texts) -> FloatArray:
+        """(texts, K)"""
+        rows = [self._features.transform(rows) @ self._weights.T + self._intercept for rows in _cut(texts)]
+        return np.concatenate(rows) if rows else np.zeros((0, len(self._weights)))
+
+    def _take(self, model: Any) -> None:
+        """What a fitted estimator of scikit-learn has learned."""
+        self._weights, self._intercept = np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
+
+
+class LinearClassifier(_LinearModel):
     """A linear support vector machine over `TextFeatures`."""
 
     def __init__(self, strength: float = 0.0) -> None:
@@ -143,16 +193,16 @@ class LinearClassifier:
         if len(self.labels) > 1:
             self._features = TextFeatures()
             strength = self.strength or (0.5 if len(texts[0]) == 1 else 0.03)
-            self._model = LinearSVC(C=strength, dual=True, random_state=0)
-            _fit_quietly(self._model, self._features.fit_transform(texts), list(labels))
+            model = LinearSVC(C=strength, dual=True, random_state=0)
+            _fit_quietly(model, self._features.fit_transform(texts), list(labels))
+            self._take(model)
         return self
 
     def margins(self, texts: Texts) -> FloatArray:
         """How much each of `labels` speaks for a text, (texts, labels); they are no probabilities."""
         if len(self.labels) < 2:
             return np.zeros((len(texts), 1))
-        rows = [self._model.decision_function(self._features.transform(rows)) for rows in _cut(texts)]
-        margins = np.concatenate(rows) if rows else np.zeros(0)
+        margins = self._outputs(texts)
         # Of two classes there is one number, which speaks for the second.
         return np.column_stack([np.zeros(len(margins)), margins]) if len(self.labels) == 2 else margins
 
@@ -160,8 +210,10 @@ class LinearClassifier:
         return [self.labels[place] for place in self.margins(texts).argmax(axis=1)] if texts else []
 
 
-class LinearRegressor:
+class LinearRegressor(_LinearModel):
     """Ridge regression over `TextFeatures`."""
+
+    labels: Sequence[str] = ()
 
     def __init__(self, penalty: float = 0.0) -> None:
         self.penalty = penalty
@@ -171,13 +223,56 @@ class LinearRegressor:
         from sklearn.linear_model import Ridge
 
         self._features = TextFeatures()
-        self._model = Ridge(alpha=self.penalty or (5.0 if len(texts[0]) == 1 else 30.0), solver="sparse_cg")
-        self._model.fit(self._features.fit_transform(texts), np.asarray(values, dtype=np.float64))
+        model = Ridge(alpha=self.penalty or (5.0 if len(texts[0]) == 1 else 30.0), solver="sparse_cg")
+        model.fit(self._features.fit_transform(texts), np.asarray(values, dtype=np.float64))
+        self._take(model)
         return self
 
     def predict(self, texts: Texts) -> FloatArray:
-        values = [self._model.predict(self._features.transform(rows)) for rows in _cut(texts)]
-        return np.concatenate(values).astype(np.float64) if values else np.zeros(0)
+        return self._outputs(texts)[:, 0].astype(np.float64)
+
+
+def save_linear(folder: Path, model: LinearClassifier | LinearRegressor) -> None:
+    """Into a folder that the caller owns: terms, labels and scales as JSON, idf and weights as safetensors."""
+    import safetensors.numpy
+
+    is_constant = isinstance(model, LinearClassifier) and len(model.labels) < 2
+    stored, idf = (StoredFeatures(), []) if is_constant else model._features.store()
+    StoredLinear(labels=tuple(model.labels), features=stored).write(folder)
+    names = ("words_idf", "characters_idf", "weights", "intercept")
+    arrays = () if is_constant else (*idf, model._weights, model._intercept)
+    tensors = {name: np.ascontiguousarray(array) for name, array in zip(names, arrays, strict=False)}
+    write_file(folder / LINEAR_WEIGHTS, safetensors.numpy.save(tensors))
+
+
+def load_linear(folder: Path) -> LinearClassifier | LinearRegressor:
+    """What `save_linear` wrote; its predictions are the same to the last bit."""
+    import safetensors
+    import safetensors.numpy
+
+    stored = StoredLinear.read(folder)
+    model: LinearClassifier | LinearRegressor = LinearClassifier() if stored.labels else LinearRegressor()
+    if isinstance(model, LinearClassifier):
+        model.labels = list(stored.labels)
+        if len(stored.labels) < 2:
+            return model
+    path, features = folder / LINEAR_WEIGHTS, stored.features
+    try:
+        tensors = safetensors.numpy.load_file(path)
+        words, characters, weights, intercept = (
+            tensors[name] for name in ("words_idf", "characters_idf", "weights", "intercept")
+        )
+    except (safetensors.SafetensorError, OSError, ValueError, KeyError) as error:
+        raise DamagedArtifact(f"{path}: cannot be read ({error}); the file is damaged, copy it again") from None
+    # Of a pair the words of both texts, and what they share; of one text its words and characters.
+    width = 2 * len(words) + len(features.mean) if features.rarity else len(words) + len(characters)
+    outputs = len(stored.labels) if len(stored.labels) > 2 else 1
+    shapes = [array.shape for array in (words, characters, weights, intercept)]
+    if shapes != [(len(features.words),), (len(features.characters),), (outputs, width), (outputs,)]:
+        raise DamagedArtifact(f"{path}: does not fit {StoredLinear.FILE} beside it; copy both again")
+    model._features = TextFeatures(features, (words, characters))
+    model._weights, model._intercept = weights, intercept
+    return model
 
 
 class WindowTagger:

@@ -268,10 +268,10 @@ class TaskKind(ABC, Generic[E, F, P, L]):
         """What must not stand on both sides of a split."""
 
     @abstractmethod
-    def parse(self, given: TaskInput, tokenizer: Tokenizer, num_texts: int) -> E:
+    def parse(self, given: TaskInput, tokenizer: Tokenizer | None, num_texts: int) -> E:
         """What Python or HTTP gives, as an example without its answer; InputError says what it is not.
 
-        `num_texts`: 1 or 2 as the model was tuned; 0: either.
+        `tokenizer`: None where no network reads the text. `num_texts`: 1 or 2 as the model was tuned; 0: either.
         """
 
     def count_texts(self, example: E) -> int:

@@ -171,7 +171,7 @@ def read_task(
     notes = [f"{name}: {note}" for name, split in splits.items() for note in split.notes]
     if "dev" not in splits:
         # The examples of the smallest hashes: the same ones wherever they stand.
-        examples, hashes = train.examples, _hash_examples(task.kind, train)
+        examples, hashes = train.examples, hash_examples(task.kind, train.examples)
         count = min(max(1, round(config.dev_share * len(hashes))), len(hashes) - 1)
         # A bound and not a number of rows: equal contents have equal hashes, and stay together.
         threshold = sorted(hashes)[count - 1] if count else b""
@@ -187,7 +187,7 @@ def read_task(
         )
     if 0 < train_rows < len(train.examples):
         notes.append(f"{train_rows} of the {len(train.examples)} training examples are learned from (train_rows)")
-        hashes = _hash_examples(task.kind, train)
+        hashes = hash_examples(task.kind, train.examples)
         # Those of the smallest hashes, in their order: what more of them are learned from has these among them.
         taken = sorted(sorted(range(len(hashes)), key=lambda index: (hashes[index], index))[:train_rows])
         train = replace(train, examples=[train.examples[index] for index in taken], row_numbers=())
@@ -286,9 +286,9 @@ def _name_first(bad_rows: Sequence[BadRow]) -> str:
     return first + (f"; and {more:,} more" if more > 0 else "")
 
 
-def _hash_examples(kind: AnyKind, split: Split[Example]) -> list[bytes]:
+def hash_examples(kind: AnyKind, examples: Sequence[Example]) -> list[bytes]:
     """By content: the same wherever an example stands, and equal contents together."""
-    return [hashlib.blake2b(kind.content(example).encode(), digest_size=8).digest() for example in split.examples]
+    return [hashlib.blake2b(kind.content(example).encode(), digest_size=8).digest() for example in examples]
 
 
 def choose_columns(table: LabelledTable, task: Task, requested: Columns, *, needs_label: bool) -> Columns:

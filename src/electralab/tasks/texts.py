@@ -88,9 +88,9 @@ class TextKind(kind.TaskKind[TE, Feature, kind.P, Tensor]):
             features.append(Feature(index, ids, segment_ids, targets))
         return EncodedSplit(features, truncated)
 
-    def parse(self, given: kind.TaskInput, tokenizer: Tokenizer, num_texts: int) -> TE:
+    def parse(self, given: kind.TaskInput, tokenizer: Tokenizer | None, num_texts: int) -> TE:
         parts: object = given
-        if tokenizer.is_symbols:
+        if tokenizer is not None and tokenizer.is_symbols:
             parts = _parse_sequences(given, num_texts, tokenizer)
         elif isinstance(given, str):
             parts = [given]

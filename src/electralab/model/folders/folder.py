@@ -287,7 +287,9 @@ def _explain_absence(path: Path) -> str:
     if not path.is_dir():
         return "is a file, not a model; give a run or a model folder"
     kind = find_kind(path)
-    if kind is not None and kind.name in ("run", "fine-tuning run"):
+    if kind is not None and kind.name == "fit" and (path / "fit.json").is_file():
+        return "holds a fitted model that is not one network; it predicts, and each tuning-N in it is a fine-tuning run"
+    if kind is not None and kind.name in ("run", "fine-tuning run", "fit"):
         return f"this run has not exported its networks yet; let 'electra {kind.verb}' finish it"
     if kind is not None and kind.name == "data":
         return f"is prepared data, not a model; train one with 'electra pretrain --data {path} --out RUN' and give RUN"

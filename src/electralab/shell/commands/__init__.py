@@ -12,8 +12,9 @@ from types import FunctionType, ModuleType
 
 # The order in which a model lives, for the help; a verb that is not named here comes last.
 _ORDER = (
-    *("quickstart", "prepare", "pretrain", "finetune", "glue", "flops", "evaluate", "study", "analyze", "claims"),
-    *("report", "show", "detect", "predict", "proofread", "serve", "export", "compress", "import", "completion"),
+    *("quickstart", "prepare", "pretrain", "finetune", "fit", "glue", "flops", "evaluate", "study", "analyze"),
+    *("claims", "report", "show", "detect", "predict", "proofread", "serve", "export", "compress", "import"),
+    "completion",
 )
 
 

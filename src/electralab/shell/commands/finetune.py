@@ -177,4 +177,5 @@ def score_blocks(results: TunedResults) -> list[Block]:
     from electralab.reporting.run_pages import class_blocks, tuned_score_table
 
     notes = (Paragraph(note, "warning") for note in results.notes)
-    return [tuned_score_table(results, in_points=False), *class_blocks(results), *notes]
+    by_class = class_blocks(results.class_report, results.report_split)
+    return [tuned_score_table(results, in_points=False), *by_class, *notes]

@@ -70,10 +70,12 @@ def view_blocks(view: "View") -> list["Block"]:
     from electralab import inspection
     from electralab.records.compression import Tradeoff
     from electralab.records.findings import Analysis
+    from electralab.records.fitted import FitResults
     from electralab.records.study import StudyResults
     from electralab.records.tuned import GlueResults, SeedResults, TunedResults
     from electralab.reporting.analysis_page import last_layer_tables
     from electralab.reporting.blocks import Heading, Paragraph, Table
+    from electralab.reporting.fit_page import fit_blocks
     from electralab.reporting.format import tell
     from electralab.reporting.study_page import glue_blocks, study_tables, tradeoff_blocks
     from electralab.shell.commands import finetune, prepare
@@ -90,6 +92,8 @@ def view_blocks(view: "View") -> list["Block"]:
                 splits: dict[str, JsonValue] = {split: {**scores} for split, scores in results.scores.items()}
                 blocks.append(settings_table("scores", splits))
             return blocks
+        case inspection.FitView(results=FitResults() as results):
+            return [title, *fit_blocks(results)]
         case inspection.MetricsView():
             return [title, *_run_blocks(view)]
         case inspection.ResultsView(results=GlueResults() as results):

@@ -200,7 +200,7 @@ class QuestionAnswering(kind.TaskKind[QAExample, QuestionWindow, AnswerPredictio
         """The context, which many questions share."""
         return example.context
 
-    def parse(self, given: kind.TaskInput, tokenizer: Tokenizer, num_texts: int) -> QAExample:
+    def parse(self, given: kind.TaskInput, tokenizer: Tokenizer | None, num_texts: int) -> QAExample:
         if isinstance(given, str):
             raise InputError("a question needs its context; give a pair (question, context)")
         parts = kind.check_parts(kind.pick_parts(given, [self.text_parts]) if isinstance(given, Mapping) else given)

@@ -106,7 +106,7 @@ class Tagging(kind.TaskKind[TaggingExample, TaggedFeature, TaggingPrediction, Te
     def content(self, example: TaggingExample) -> str:
         return "\0".join(example.words)
 
-    def parse(self, given: kind.TaskInput, tokenizer: Tokenizer, num_texts: int) -> TaggingExample:
+    def parse(self, given: kind.TaskInput, tokenizer: Tokenizer | None, num_texts: int) -> TaggingExample:
         words: object = given
         if isinstance(given, Mapping):
             (words,) = kind.pick_parts(given, [(WORDS,), ("tokens",)])

@@ -1,0 +1,1 @@
+"""From a labelled table to the best of a tuned encoder, a linear model and both together."""
