@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -45,7 +46,7 @@ SLICED = ("--batch.slices", 4, "--save-every", 20)
 
 
 def finish(process: subprocess.Popen[str]) -> str:
-    out, _ = process.communicate(timeout=300)
+    out, _ = process.communicate(timeout=900)
     assert process.returncode == 0, out
     return out
 
@@ -186,6 +187,25 @@ def test_ranks_that_are_started_again_end_with_the_same_weights(shell: Shell) ->
     os.kill(ranks_of(process)[-1], signal.SIGKILL)
     assert "resuming at step" in finish(process)
     assert state_of(shell.folder / "cut", 100) == state_of(shell.folder / "whole", 100)
+
+
+def test_a_run_goes_on_with_the_launchers_that_are_left(shell: Shell) -> None:
+    """`--nnodes 1:2`: of two launchers, each with a rank, one is killed; the other goes on alone, to the same end."""
+    shell.must(*train("whole", "--steps", 200, *SLICED, "--workers", 1))
+    with socket.create_server(("localhost", 0)) as server:
+        port = server.getsockname()[1]
+    flags = ("--nnodes=1:2", "--rdzv-id=elastic", f"--rdzv-endpoint=localhost:{port}", "--max-restarts=1")
+    stays, leaves = (
+        start(shell, 1, "cut", 200, *flags, f"--rdzv-conf=is_host={is_host},last_call_timeout=10") for is_host in (1, 0)
+    )
+    wait_for(shell.folder / "cut/checkpoints/step-20")
+    (rank,) = ranks_of(leaves)
+    for pid in (leaves.pid, rank):
+        os.kill(pid, signal.SIGKILL)
+    leaves.communicate(timeout=60)
+    out = finish(stays)
+    assert "resuming at step" in out
+    assert state_of(shell.folder / "cut", 200) == state_of(shell.folder / "whole", 200)
 
 
 @pytest.mark.parametrize("stopped", [0, 1])
