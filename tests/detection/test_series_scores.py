@@ -1,6 +1,8 @@
 """How odd points are: by those before them only, with the threshold that was asked for."""
 
 from collections import Counter
+from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -8,12 +10,16 @@ from numpy.typing import NDArray
 
 from electralab.corpus.series import TimeSeries
 from electralab.detection.series import (
+    PLANTED,
     SeriesScorer,
     describe_detection,
     find_windows,
     measure_statistics,
+    plant_stretches,
     rank,
+    thin_reference,
 )
+from electralab.records.series import PlantedScores, SeriesCalibration
 from electralab.tokens.series import SeriesConfig, learn_symbols
 from electralab.tokens.tokenizer import TokenizerConfig
 from electralab.tokens.tokenizer_training import train_symbol_vocab
@@ -87,3 +93,38 @@ def test_odd_points_with_few_others_between_them_are_one_window(scorer: SeriesSc
     scores.p_odd[[3, 6, 20]] = 0.9999
     assert find_windows(scores, 0.001, join=3) == [(3, 6), (20, 20)]
     assert find_windows(scores, 0.001, join=2) == [(3, 3), (6, 6), (20, 20)]
+
+
+def test_planted_stretches_are_wrong_where_they_are_said_to_be_and_nowhere_else() -> None:
+    table = make_table(np.random.default_rng(5).normal(20, 1, 1000))
+    planted, stretches = plant_stretches(table, 100, Random(0))
+    is_planted = np.zeros(1000, dtype=bool)
+    for _, start, after in stretches:
+        is_planted[start:after] = True
+    differs = (planted.values != table.values).any(axis=1)
+    assert not (differs & ~is_planted).any()
+    assert {kind for kind, start, after in stretches if differs[start:after].any()} == set(PLANTED)
+    assert min(start for _, start, _ in stretches) == 325, "not before enough is known to judge by"
+    (_, start, after), *_ = [stretch for stretch in stretches if stretch[0] == "order"]
+    assert sorted(planted.values[start:after, 0]) == sorted(table.values[start:after, 0])
+
+
+def test_a_reference_keeps_its_quantiles_and_lets_the_first_points_be_judged(scorer: SeriesScorer) -> None:
+    values = np.random.default_rng(6).normal(0, 1, 20_000)
+    thinned = np.array(thin_reference(values.tolist()))
+    assert len(thinned) == 5000
+    assert np.quantile(thinned, [0.5, 0.99]) == pytest.approx(np.quantile(values, [0.5, 0.99]), abs=0.02)
+    normal = scorer.score(make_table(np.random.default_rng(7).normal(20, 1, 2000)))
+    references = {f"{name} 0": thin_reference(shown[:, 0].tolist()) for name, shown in normal.evidence.items()}
+    references["oddness"] = thin_reference(normal.oddness[500:].tolist())
+    informed = SeriesScorer(scorer.symbols, scorer.tokenizer, references=references)
+    values = np.array([20.0, 20.5, 30.0, 20.0])
+    assert scorer.score(make_table(values)).p_odd.max() < 0.99
+    assert informed.score(make_table(values)).p_odd[2] > 0.999
+
+
+def test_the_calibration_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    planted = {"spike": PlantedScores(stretches=3, auc={"statistics": 1.0, "networks": 0.5, "all": 0.9})}
+    stored = SeriesCalibration(points=9, references={"value 0": (1.0, 2.0)}, planted=planted, evidence="statistics")
+    stored.write(tmp_path)
+    assert SeriesCalibration.read(tmp_path) == stored

@@ -36,7 +36,7 @@ def _write_texts(folder: Path) -> None:
             for text in (f"connection from 10.0.0.{i % 256}", f"order {i} paid", "connection closed")
         )
         (folder / name).write_text("".join(f"{line}\n" for line in lines))
-    for name in ("cpu", "today"):
+    for name in ("cpu", "today", "normal"):
         rows = "".join(f"2024-01-{i // 24 + 1:02} {i % 24:02}:00:00,{i * i % 24}\n" for i in range(600))
         (folder / f"{name}.csv").write_text("time,load\n" + rows)
     (folder / "examples").symlink_to(ROOT / "examples")

@@ -47,6 +47,17 @@ def test_an_odd_stretch_of_a_series_is_found_with_its_reasons(shell: Shell) -> N
     assert lines[0].split("\t") == ["time", "p_odd", "is_odd", "load"]
     assert lines[401].split("\t")[2] == "1"
 
+    calibrated = shell.must("calibrate", "watch", "normal.csv", "--json").json
+    assert set(calibrated["planted"]) == {"spike", "shift", "flat", "noise", "order"}
+    assert calibrated["planted"]["spike"]["auc"]["statistics"] > 0.9
+    again = shell.must("detect", "watch", "--file", "new.csv", "--html", "page.html", "--json").json
+    assert "warning" not in again
+    assert any(window["first"] <= 400 <= window["last"] for window in again["windows"])
+    page = (shell.folder / "page.html").read_text()
+    assert page.count('<rect class="band') == 2 * len(again["windows"]), (
+        "in the chart of the values and in that of scores"
+    )
+
     (shell.folder / "other.csv").write_text("timestamp,temperature\n1,2\n2,3\n")
     refused = shell.run("detect", "watch", "--file", "other.csv")
     assert refused.status == 1

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from report_folders import make_record, make_run, make_steps
 
 from electralab.reporting.artifact import Artifact, read_artifact
-from electralab.reporting.blocks import Chart, Line, ReferenceLine, Scatter
+from electralab.reporting.blocks import Band, Chart, Line, ReferenceLine, Scatter
 from electralab.reporting.charts import (
     find_log_ticks,
     find_ticks,
@@ -85,6 +85,14 @@ def test_lines_levels_and_dots_stand_in_the_frame_that_is_shown() -> None:
     dots = re.findall(r'<circle cx="([\d.]+)%" cy="([\d.]+)%"', svg)
     assert [float(across) for across, _ in dots] == [0, 100]  # the noisy line has none
     assert svg.count("<path") == 3  # two lines, and the noisy one as it was measured
+
+
+def test_a_band_is_drawn_from_its_start_to_its_end_and_one_of_a_single_point_can_be_seen() -> None:
+    line = Line("load", 0, {"seconds": [0.0, 100.0]}, [1.0, 2.0])
+    bands = [Band(1, 20.0, 50.0), Band(1, 70.0, 70.0)]
+    drawn = render_chart(Chart("load", "load", "", "series", [line], axis="seconds", bands=bands))
+    assert '<rect class="band c1" x="200.0" width="300.0" y="0" height="1000"/>' in drawn
+    assert '<rect class="band c1" x="700.0" width="3.0" y="0" height="1000"/>' in drawn
 
 
 def test_a_chart_without_points_is_empty() -> None:

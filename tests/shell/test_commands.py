@@ -82,7 +82,7 @@ def test_every_flag_goes_somewhere(verb: str) -> None:
     function = commands.python_function(verb)
     known = {*inspect.signature(function).parameters} if function else set()
     of_shell = {"help", "json", "verbose", "dry_run", "config", "input", "files", "text", "file", "lines", "shell"}
-    of_shell |= {"out"} if verb == "evaluate" else set()
+    of_shell |= {"evaluate": {"out"}, "detect": {"html"}}.get(verb, set())
     dests = {action.dest for action in VERBS[verb]._actions if not action.dest.startswith(".")}
     assert dests - known - of_shell == set()
 

@@ -10,7 +10,8 @@ share of normal points that are called odd is what the threshold says, whatever 
 import math
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from random import Random
 from typing import Literal
 
 import numpy as np
@@ -106,7 +107,7 @@ class SeriesScorer:
         references: Mapping[str, Sequence[float]] | None = None,
         used: Sequence[Evidence] = (*STATISTICS, *NETWORKS),
     ) -> None:
-        """`references`: by evidence, and of the sum as "oddness"."""
+        """`references`: what normal points show, by evidence and number of column, and of the sum as "oddness"."""
         self.symbols, self.tokenizer = symbols, tokenizer
         self._discriminator, self._generator = discriminator, generator
         self._references, self.used = references or {}, tuple(used)
@@ -123,7 +124,11 @@ class SeriesScorer:
         evidence = {name: np.where(is_missing, np.nan, values) for name, values in evidence.items()}
         rarity = {
             name: np.stack(
-                [rank(values[:, column], self._references.get(name, ())) for column in range(values.shape[1])], axis=1
+                [
+                    rank(values[:, column], self._references.get(f"{name} {column}", ()))
+                    for column in range(values.shape[1])
+                ],
+                axis=1,
             )
             for name, values in evidence.items()
             if name in self.used
@@ -244,16 +249,22 @@ def _deviate(values: Floats, mean: float, deviation: float, count: int) -> Float
     return distance.round(6)
 
 
+def begin_windows(is_odd: NDArray[np.bool_], join: int) -> list[int]:
+    """The odd points with no other one among the `join` points before them.
+
+    >>> begin_windows(np.array([True, False, True, False, False, True]), join=2)
+    [0, 5]
+    """
+    odd = np.flatnonzero(is_odd)
+    return odd[np.diff(odd, prepend=-join - 2) > join].tolist() if len(odd) else []
+
+
 def find_windows(scores: SeriesScores, false_alarm_rate: float, join: int) -> list[tuple[int, int]]:
     """First and last point of each stretch: odd points with less than `join` others between them are one."""
-    odd = np.flatnonzero(scores.p_odd >= 1 - false_alarm_rate).tolist()
-    windows: list[tuple[int, int]] = []
-    for place in odd:
-        if windows and place - windows[-1][1] <= join:
-            windows[-1] = windows[-1][0], place
-        else:
-            windows.append((place, place))
-    return windows
+    is_odd = scores.p_odd >= 1 - false_alarm_rate
+    odd, starts = np.flatnonzero(is_odd), begin_windows(is_odd, join)
+    ends = [int(odd[np.searchsorted(odd, after) - 1]) for after in [*starts[1:], len(is_odd)]] if starts else []
+    return list(zip(starts, ends, strict=True))
 
 
 def describe_detection(
@@ -264,12 +275,18 @@ def describe_detection(
     points = tuple(
         SeriesPoint(
             time=time,
+            seconds=seconds,
             values=tuple(None if math.isnan(value) else value for value in values),
             p_odd=None if math.isnan(p_odd) else p_odd,
             oddness=None if math.isnan(oddness) else oddness,
         )
-        for time, values, p_odd, oddness in zip(
-            table.times, table.values.tolist(), scores.p_odd.tolist(), scores.oddness.tolist(), strict=True
+        for time, seconds, values, p_odd, oddness in zip(
+            table.times,
+            (table.seconds - table.seconds[0]).tolist(),
+            table.values.tolist(),
+            scores.p_odd.tolist(),
+            scores.oddness.tolist(),
+            strict=True,
         )
     )
     windows = []
@@ -340,3 +357,58 @@ def _describe_guess(symbol: str, column: SeriesColumn) -> str:
         return ""
     edges = (column.low, *column.edges, column.high)
     return f" (expected {edges[int(place)]:.4g} to {edges[int(place) + 1]:.4g})"
+
+
+PLANTED = ("spike", "shift", "flat", "noise", "order")
+# Points that a planted stretch takes at most, and between the beginnings of two.
+_STRETCH, _APART = 12, 60
+_MOST_REFERENCE = 5000
+
+
+def plant_stretches(table: TimeSeries, first: int, rng: Random) -> tuple[TimeSeries, list[tuple[str, int, int]]]:
+    """The same series with something wrong every so often behind its first points: (kind, first point, point after)."""
+    values = table.values.copy()
+    stretches = []
+    begin = first + (len(values) - first) // 4  # where enough is known to judge by
+    for number, start in enumerate(range(begin, len(values) - _STRETCH, _APART)):
+        kind, after = PLANTED[number % len(PLANTED)], start + _STRETCH
+        column = rng.randrange(values.shape[1])
+        part, spread = values[start:after, column], float(np.nanstd(table.values[:, column])) or 1.0
+        size = rng.choice((-1, 1)) * rng.uniform(2, 5) * spread
+        if kind == "spike":
+            part[0] += size
+        elif kind == "shift":
+            part += size
+        elif kind == "flat":
+            part[:] = part[0]
+        elif kind == "noise":
+            part += [rng.gauss(0, spread) for _ in range(_STRETCH)]
+        else:
+            part[:] = rng.sample(part.tolist(), _STRETCH)
+        stretches.append((kind, start, after))
+    return replace(table, values=values), stretches
+
+
+def combine_rarity(scores: SeriesScores, used: Sequence[Evidence]) -> Floats:
+    """(N,) the oddness by some of the evidence."""
+    total = np.sum([scores.rarity[name] for name in used if name in scores.rarity], axis=0)
+    oddness: Floats = np.max(np.where(np.isnan(total), -np.inf, total), axis=1, initial=-np.inf)
+    return oddness
+
+
+def measure_auc(higher: Sequence[float], lower: Sequence[float]) -> float:
+    """How often one of the first is above one of the second.
+
+    >>> measure_auc([3.0, 1.0], [2.0, 1.0])
+    0.625
+    """
+    above = [(a > b) + (a == b) / 2 for a in higher for b in lower]
+    return sum(above) / len(above)
+
+
+def thin_reference(values: Sequence[float]) -> tuple[float, ...]:
+    """At most so many of them, with the same quantiles."""
+    ordered = np.sort(np.array(values, dtype=np.float64))
+    if len(ordered) > _MOST_REFERENCE:
+        ordered = ordered[np.linspace(0, len(ordered) - 1, _MOST_REFERENCE).round().astype(np.int64)]
+    return tuple(ordered.tolist())

@@ -58,6 +58,8 @@ class SeriesPoint(Record):
 
     time: str
     """As the file has it."""
+    seconds: float
+    """From the first point."""
     values: tuple[float | None, ...]
     """By column; null where one is missing."""
     p_odd: float | None
@@ -96,6 +98,27 @@ class SeriesDetection(Record):
     """How many points at the beginning were learned from, so that they are not odd by themselves."""
     notes: tuple[str, ...] = ()
     warning: str | None = None
+
+
+class PlantedScores(Record):
+    """How well stretches of one kind that were planted in normal data are told from others, as AUC by evidence."""
+
+    stretches: int
+    auc: dict[str, float]
+    """Of "statistics", "networks" and "all"."""
+
+
+class SeriesCalibration(FileRecord):
+    """What a normal series shows, so that the first points of a new one can be judged: `electra calibrate`."""
+
+    FILE: ClassVar[str] = "series-calibration.json"
+    points: int
+    references: dict[str, tuple[float, ...]]
+    """By evidence and number of column ("value 0"), and of the sums ("oddness all"): what normal points show."""
+    planted: dict[str, PlantedScores]
+    """By kind."""
+    evidence: Literal["all", "statistics", "networks"]
+    """What told planted stretches best from normal ones, and is used where nobody says otherwise."""
 
 
 class NabScore(Record):

@@ -227,16 +227,26 @@ class ReferenceLine(NamedTuple):
     y: float
 
 
+class Band(NamedTuple):
+    """A stretch of the axis that is marked from bottom to top."""
+
+    color: int
+    start: float
+    end: float
+
+
 class Chart(NamedTuple):
     name: str
     title: str
     unit: str
-    section: Literal["learning", "balance", "pace", "study"]
+    section: Literal["learning", "balance", "pace", "study", "series"]
     lines: Sequence[Line]
     levels: Sequence[ReferenceLine] = ()
     note: str = ""
     axis: str = "step"
     """Over what it is drawn before a reader chooses."""
+    bands: Sequence[Band] = ()
+    """Of that axis."""
 
     @property
     def is_zero(self) -> bool:

@@ -20,8 +20,11 @@ SMOOTHING = 0.8
 MOST_DOTS = 60
 
 _INNER = 1000
+_THINNEST = 3
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 _ROUND_SECONDS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
+_ROUND_DAYS = (2, 5, 10, 20, 50, 100, 200, 500)
+_MANY_DAYS = 5 * 86400
 # Of a row of the figures of a claim, in units of the picture: the name, the interval, the figure.
 _NAME, _RIGHT, _WIDTH, _LINE = 140, 300, 500, 22
 _MODEL_COLORS = {
@@ -81,6 +84,11 @@ def render_chart(chart: Chart) -> str:
         return f"M{'L'.join(steps)}" if points else ""
 
     curves, dots = [], []
+    for band in chart.bands if axis == chart.axis else ():
+        start, end = (_INNER * _fraction(place, across) for place in (band.start, band.end))
+        # A band of a single point is still to be seen.
+        box = f'x="{start:.1f}" width="{max(end - start, _THINNEST):.1f}" y="0" height="{_INNER}"'
+        curves.append(f'<rect class="band c{band.color % COLORS}" {box}/>')
     is_crowded = sum(line.is_noisy for line in chart.lines) > 2
     for line, x, drawn in zip(chart.lines, places, points, strict=True):
         color = f"c{line.color % COLORS}"
@@ -154,6 +162,7 @@ def _draw_frame(name: str, span: Range, *, is_hidden: bool) -> str:
         text = shorten(value, distance, is_exponential=name == "flops")
         if name == "seconds":
             text = f"{value / 60:.3g} min" if value < 5400 else f"{value / 3600:.3g} h"
+            text = f"{value / 86400:.3g} d" if span[1] > _MANY_DAYS and value else text
             text = f"{value:.2g} s" if value < 90 else text
         parts.append(f'<text class="tick middle" x="{_percent(place)}" y="100%" dy="18">{text}</text>')
     if is_across:
@@ -173,7 +182,8 @@ def find_ticks(span: Range, count: int, *, axis: str = "") -> list[float]:
     units = (1, 2, 5, 10) if is_whole else (1, 2, 2.5, 5, 10)
     step: float = next(power * unit for unit in units if power * unit >= 0.75 * rough)
     if axis == "seconds":
-        step = next((seconds for seconds in _ROUND_SECONDS if seconds >= rough), step)
+        days = (86400 * number for number in _ROUND_DAYS)
+        step = next((seconds for seconds in (*_ROUND_SECONDS, *days) if seconds >= rough), step)
     return [index * step for index in range(math.ceil(low / step), math.floor(high / step + 1e-9) + 1)]
 
 

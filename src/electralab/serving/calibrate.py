@@ -18,6 +18,7 @@ from electralab.errors import InputError
 from electralab.events import Event, Note, Progress, Result
 from electralab.records.calibration import Calibration
 from electralab.records.kinds import refuse_bundled
+from electralab.records.series import SeriesCalibration
 from electralab.serving.inputs import tokenize
 from electralab.serving.model import Model
 from electralab.stopping import StopSignal
@@ -26,6 +27,21 @@ from electralab.tokens.shards import split_ranks
 # A word has about six characters.
 _CHARACTERS_PER_WORD = 8
 _LEAST_DOCUMENTS = 20
+
+
+def calibrate_series(
+    path: Path, inputs: Sequence[str], config: CalibrationConfig, stop: StopSignal
+) -> Iterator[Event[SeriesCalibration]]:
+    """What normal series show becomes part of the model folder."""
+    model = Model(path)
+    detector = model.series_detector
+    yield Progress("scoring normal points", 0, 0)
+    paths = [source.path for source in find_sources(inputs).files]
+    calibration = detector.calibrate(paths, config.seed, stop)
+    folder = model.network_folder.parent
+    calibration.write(folder)
+    yield Note(f"calibrated  {folder / calibration.FILE}")
+    yield Result(calibration)
 
 
 def calibrate_model(

@@ -34,7 +34,7 @@ from electralab.records.answers import Capability, ExampleText, HeldoutScores
 from electralab.records.kinds import find_model
 from electralab.records.logs import LOG, LogTemplates
 from electralab.records.run import PretrainResults, RunExamples, RunFingerprint
-from electralab.records.series import SeriesDetection, SeriesSymbols
+from electralab.records.series import SeriesCalibration, SeriesDetection, SeriesSymbols
 from electralab.records.tuned import PredictionRow, read_rows
 from electralab.serving.encoder_handlers import Detector, Embedder, Vector
 from electralab.serving.generator_handlers import CorruptionDemo, MaskFiller
@@ -236,7 +236,7 @@ class Model:
         symbols = SeriesSymbols.find(self.network_folder.parent)
         if symbols is None:
             raise InputError(f"{self.path}: is no model of time series; prepare some with --series, and train on that")
-        return SeriesDetector(symbols, *self.pair())
+        return SeriesDetector(symbols, *self.pair(), SeriesCalibration.find(self.network_folder.parent))
 
     def pair(self) -> tuple[Tokenizer, Discriminator, TokenModel | None]:
         """The discriminator, and the generator where it reads the same tokens."""

@@ -3,17 +3,31 @@
 SeriesSymbols, networks, CSV -> SeriesDetection
 """
 
+from collections.abc import Sequence
 from pathlib import Path
+from random import Random
+from typing import Literal
 
+import numpy as np
 from pydantic import Field
 
 from electralab.config import Settings
-from electralab.corpus.series import read_series
+from electralab.corpus.series import TimeSeries, read_series
 from electralab.corpus.sources import find_sources
-from electralab.detection.series import SeriesScorer, describe_detection
+from electralab.detection.series import (
+    NETWORKS,
+    STATISTICS,
+    Evidence,
+    SeriesScorer,
+    combine_rarity,
+    describe_detection,
+    measure_auc,
+    plant_stretches,
+    thin_reference,
+)
 from electralab.errors import InputError
 from electralab.model.electra import Discriminator, TokenModel
-from electralab.records.series import SeriesDetection, SeriesSymbols
+from electralab.records.series import PlantedScores, SeriesCalibration, SeriesDetection, SeriesSymbols
 from electralab.serving.inputs import WindowConfig
 from electralab.stopping import NO_STOP, StopSignal
 from electralab.tokens.series import SeriesConfig, learn_symbols
@@ -21,8 +35,15 @@ from electralab.tokens.tokenizer import Tokenizer
 
 _NOT_CALIBRATED = (
     "how odd a point is was judged by the points before it in this file alone, so that the first few hundred can "
-    "hardly be odd"
+    "hardly be odd; 'electra calibrate MODEL NORMAL.csv' says what normal points show"
 )
+_FEWEST_TO_CALIBRATE = 1000
+
+EVIDENCE: dict[str, tuple[Evidence, ...]] = {
+    "all": (*STATISTICS, *NETWORKS),
+    "statistics": STATISTICS,
+    "networks": NETWORKS,
+}
 
 
 class SeriesDetectConfig(Settings):
@@ -30,6 +51,8 @@ class SeriesDetectConfig(Settings):
 
     false_alarm_rate: float = Field(0.001, gt=0, lt=0.5)
     """The share of normal points that may be called odd."""
+    evidence: Literal["auto", "all", "statistics", "networks"] = "auto"
+    """What is combined; auto: what told planted stretches best when the model was calibrated, else all."""
     join: int = Field(100, ge=0)
     """Odd points with no more than so many others between them are one window."""
     fit_share: float = Field(0.15, gt=0, lt=1)
@@ -48,14 +71,36 @@ class SeriesDetector:
     """Reads files with a model's symbols, or, where each file has its own, learns them from how the file begins."""
 
     def __init__(
-        self, symbols: SeriesSymbols, tokenizer: Tokenizer, discriminator: Discriminator, generator: TokenModel | None
+        self,
+        symbols: SeriesSymbols,
+        tokenizer: Tokenizer,
+        discriminator: Discriminator,
+        generator: TokenModel | None,
+        calibration: SeriesCalibration | None = None,
     ) -> None:
-        self.symbols, self.networks = symbols, (tokenizer, discriminator, generator)
+        self.symbols, self.networks, self.calibration = symbols, (tokenizer, discriminator, generator), calibration
 
     def detect(
         self, path: str | Path, config: SeriesDetectConfig | None = None, stop: StopSignal = NO_STOP
     ) -> SeriesDetection:
-        config, symbols, first = config or SeriesDetectConfig(), self.symbols, 0
+        config = config or SeriesDetectConfig()
+        table, symbols, first = self.read(path, config)
+        stored = self.calibration
+        used = config.evidence if config.evidence != "auto" else stored.evidence if stored else "all"
+        references = {} if stored is None else {**stored.references, "oddness": stored.references[f"oddness {used}"]}
+        scorer = SeriesScorer(symbols, *self.networks, references, EVIDENCE[used])
+        detection = describe_detection(
+            scorer.score(table, stop),
+            scorer,
+            false_alarm_rate=config.false_alarm_rate,
+            join=config.join,
+            first=first,
+        )
+        return detection if stored else detection.model_copy(update={"warning": _NOT_CALIBRATED})
+
+    def read(self, path: str | Path, config: SeriesDetectConfig) -> tuple[TimeSeries, SeriesSymbols, int]:
+        """The file, how its values become symbols, and how many points at its beginning that was learned from."""
+        symbols = self.symbols
         (source,) = find_sources([str(path)]).files
         table = read_series(source)
         names = [column.name for column in symbols.columns]
@@ -65,24 +110,62 @@ class SeriesDetector:
                     f"{path}: has no column {lacking[0]!r}, which the model reads (it has {', '.join(table.columns)}); "
                     "give a file with the columns that it was prepared with"
                 )
-            table = table.choose(names)
-        else:
-            if len(table.columns) != len(names):
-                raise InputError(
-                    f"{path}: has {len(table.columns)} columns of values, where the model reads {len(names)}; give a "
-                    "file with as many as it was prepared with"
-                )
-            first = min(int(config.fit_share * len(table.times)), config.fit_most)
-            own = SeriesConfig(
-                scale="files", kind=symbols.kind, bins=symbols.bins, changes=symbols.changes, season=symbols.season
+            return table.choose(names), symbols, 0
+        if len(table.columns) != len(names):
+            raise InputError(
+                f"{path}: has {len(table.columns)} columns of values, where the model reads {len(names)}; give a file "
+                "with as many as it was prepared with"
             )
-            symbols = learn_symbols([table.take(0, first)], own, symbols.points)
-        scorer = SeriesScorer(symbols, *self.networks)
-        detection = describe_detection(
-            scorer.score(table, stop),
-            scorer,
-            false_alarm_rate=config.false_alarm_rate,
-            join=config.join,
-            first=first,
+        first = min(int(config.fit_share * len(table.times)), config.fit_most)
+        own = SeriesConfig(
+            scale="files", kind=symbols.kind, bins=symbols.bins, changes=symbols.changes, season=symbols.season
         )
-        return detection.model_copy(update={"warning": _NOT_CALIBRATED})
+        return table, learn_symbols([table.take(0, first)], own, symbols.points), first
+
+    def calibrate(self, paths: Sequence[str | Path], seed: int, stop: StopSignal) -> SeriesCalibration:
+        """What normal series show, and which evidence tells stretches that are planted in them best."""
+        gathered: dict[str, list[float]] = {}
+        maxima: dict[tuple[str, str], list[float]] = {}  # by kind, "" for untouched, and evidence
+        points = 0
+        for number, path in enumerate(paths):
+            table, symbols, first = self.read(path, SeriesDetectConfig())
+            planted, stretches = plant_stretches(table, first, Random(f"{seed} {number}"))
+            scorer = SeriesScorer(symbols, *self.networks)
+            normal, damaged = scorer.score(table, stop), scorer.score(planted, stop)
+            points += len(table.times) - first
+            for name, values in normal.evidence.items():
+                for column in range(values.shape[1]):
+                    known = values[first:, column]
+                    gathered.setdefault(f"{name} {column}", []).extend(known[~np.isnan(known)].tolist())
+            for used, names in EVIDENCE.items():
+                own, other = (combine_rarity(scores, names) for scores in (normal, damaged))
+                # The beginning was judged by too few points.
+                settled = own[first + (len(own) - first) // 4 :]
+                gathered.setdefault(f"oddness {used}", []).extend(settled[~np.isnan(settled)].tolist())
+                for kind, start, after in stretches:
+                    maxima.setdefault((kind, used), []).append(float(np.nanmax(other[start:after])))
+                    maxima.setdefault(("", used), []).append(float(np.nanmax(own[start:after])))
+        kinds = sorted({kind for kind, _ in maxima} - {""})
+        if not kinds:
+            raise InputError(
+                f"{points:,} points are too few to plant anything in; give at least {_FEWEST_TO_CALIBRATE:,} normal "
+                "points"
+            )
+        scores = {
+            kind: PlantedScores(
+                stretches=len(maxima[kind, "all"]),
+                auc={used: measure_auc(maxima[kind, used], maxima["", used]) for used in EVIDENCE},
+            )
+            for kind in kinds
+        }
+        # The statistics come first: of equals they are the faster.
+        best = max(
+            ("statistics", "all", "networks"),
+            key=lambda used: round(sum(part.auc[used] for part in scores.values()) / len(scores), 2),
+        )
+        return SeriesCalibration(
+            points=points,
+            references={name: thin_reference(values) for name, values in gathered.items()},
+            planted=scores,
+            evidence=best,
+        )

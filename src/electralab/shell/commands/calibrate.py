@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from electralab.config import GivenSettings
     from electralab.display import Display
     from electralab.records.calibration import Calibration
+    from electralab.records.series import SeriesCalibration
 
 SUMMARY = "fit on planted errors how likely a word is wrong, for detect, proofread and serve"
 EXAMPLE = "electra calibrate runs/mine my_texts/"
@@ -21,7 +22,12 @@ SETTINGS = "electralab.detection.calibration:CalibrationConfig"
 def add_flags(parser: Parser) -> None:
     add = parser.add_argument
     add("model", metavar="MODEL", help="a run or pair")
-    add("inputs", nargs="+", metavar="TEXT", help="files or folders of text, best those that it was trained on")
+    add(
+        "inputs",
+        nargs="+",
+        metavar="TEXT",
+        help="files or folders of text, best those that it was trained on; of time series, normal ones",
+    )
     add("--error-rate", dest=".error_rate", type=float, metavar="P", help="the share of words that are wrong")
     add("--words", dest=".words", type=positive_int, metavar="N", help="maximum number of words to plant errors in")
     add("--seed", dest=".seed", type=int, metavar="S", help="random seed of the planted errors and of prepare")
@@ -36,7 +42,7 @@ def calibrate(
     settings: GivenSettings | None = None,
     threads: int = 0,
     display: Display | None = None,
-) -> Calibration:
+) -> Calibration | SeriesCalibration:
     """Texts -> how the discriminator's, the generator's and counted evidence about a word make one probability.
 
     It is stored beside the model's networks; from then on detections have `p_wrong`.
@@ -47,14 +53,19 @@ def calibrate(
     display = open_display(display)
     from electralab.detection.calibration import CalibrationConfig
     from electralab.runtime import use_threads
-    from electralab.serving.calibrate import calibrate_model
+    from electralab.serving.calibrate import calibrate_model, calibrate_series
+    from electralab.shell.commands.detect import reads_series
 
     resolved = settle(CalibrationConfig, config, settings)
     use_threads(threads)
-    return display.run(lambda stop: calibrate_model(as_model(model), [str(path) for path in inputs], resolved, stop))
+    names, path = [str(name) for name in inputs], as_model(model)
+    if reads_series(path):
+        return display.run(lambda stop: calibrate_series(path, names, resolved, stop))
+    return display.run(lambda stop: calibrate_model(path, names, resolved, stop))
 
 
 def run(call: Call) -> None:
+    from electralab.records.series import SeriesCalibration
     from electralab.reporting.blocks import Table
 
     if call.flags.dry_run:
@@ -63,6 +74,13 @@ def run(call: Call) -> None:
         return
     call.say_loading(call.flags.model)
     result = call.ask(calibrate)
+    if isinstance(result, SeriesCalibration):
+        ways = ("statistics", "networks", "all")
+        series_rows = [[kind, *(f"{part.auc[way]:.3f}" for way in ways)] for kind, part in result.planted.items()]
+        call.print(Table("stretches planted in normal points, AUC by evidence", ["planted", *ways], series_rows))
+        call.print(f"detect uses {result.evidence}; --evidence chooses otherwise")
+        call.answer(result)
+        return
     head = ["planted", "words", "wrong", "AUC", "average precision", "precision at recall .5", "AUC, kind left out"]
     rows = []
     for kind, scores in result.scores.items():

@@ -33,8 +33,10 @@ def add_flags(parser: Parser) -> None:
     add("--raw", action="store_true", help="only the discriminator's probabilities, without the calibration")
     rate = "the share of words that are wrong, if not that of the calibration"
     add("--error-rate", dest=".error_rate", type=float, metavar="P", help=rate)
-    rate = ".series.false_alarm_rate"
-    add("--false-alarm-rate", dest=rate, type=float, metavar="P", help="of time series: normal points called odd")
+    share = "of time series: the share of normal points that may be called odd"
+    add("--html", metavar="FILE", help="of time series: write a page with plots and windows")
+    add("--evidence", dest=".series.evidence", help="of time series: what is combined ({choices})")
+    add("--false-alarm-rate", dest=".series.false_alarm_rate", type=float, metavar="P", help=share)
     add("--lines", action="store_true", help="read each line as a text; --json prints one line for each")
 
 
@@ -150,8 +152,9 @@ def reads_series(model: Path) -> bool:
 
 
 def run_series(call: Call) -> None:
-    from electralab.reporting.blocks import Table
+    from electralab.artifacts import write_file
     from electralab.reporting.format import format_number_of
+    from electralab.reporting.series_page import render_detection, tabulate_windows
     from electralab.serving.model import Model
     from electralab.serving.series import DetectConfig
 
@@ -163,15 +166,14 @@ def run_series(call: Call) -> None:
         call.display.say(f"{detection.source}: {note}", style="yellow")
     if detection.warning:
         call.display.say(f"warning: {detection.warning}", style="yellow")
+    if flags.html:
+        write_file(Path(flags.html), render_detection(detection))
+        call.display.say(f"page  {flags.html}")
     if flags.json:
         print_json(detection.to_json())
         return
     if call.console.is_terminal or flags.verbose:
-        rows = [
-            [window.start, window.end, f"{window.p_odd:.4f}", window.column, "; ".join(window.reasons)]
-            for window in detection.windows
-        ]
-        call.print(Table("windows that do not look normal", ["start", "end", "p_odd", "column", "reasons"], rows))
+        call.print(tabulate_windows(detection))
     else:  # for a pipe, a point a line
         call.console.file.write("\t".join(["time", "p_odd", "is_odd", *detection.columns]) + "\n")
         for point in detection.points:
