@@ -58,7 +58,7 @@ from electralab.tokens.tokenizer import Tokenizer
 from electralab.training.checkpoint import TrainingProgress, TrainingState
 from electralab.training.loop import LossScale, TrainStep
 from electralab.training.optimizer import Optimizer, group_parameters
-from electralab.training.schedule import lr_schedule
+from electralab.training.schedule import StepPlan, lr_schedule
 from electralab.training.trainer import take_steps
 
 LENGTH = 128
@@ -144,9 +144,8 @@ class Ours:
         total_steps = count_steps(config, len(features))
         begun = time.perf_counter()
         train_step = TrainStep(network, state.optimizer, work.micro_losses)
-        for _ in take_steps(
-            state, train_step, config.optimizer, lr_schedule(config.schedule, total_steps), total_steps, StopSignal()
-        ):
+        rates, plan = lr_schedule(config.schedule, total_steps), StepPlan.whole(total_steps)
+        for _ in take_steps(state, train_step, config.optimizer, rates, plan, StopSignal()):
             pass
         ended = time.perf_counter()
         lengths = np.array([len(feature.ids) for feature in features])

@@ -15,6 +15,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 import torch
@@ -103,8 +104,7 @@ def our_steps(shape: Shape, config: PretrainConfig) -> Iterator[StepReport]:
     return train(
         TrainStep(model, Optimizer(groups, config.optimizer), lambda step, _: parts(step)),
         lambda _: 1.0,
-        first_step=1,
-        last_step=10**9,
+        steps=count(1),
         clip_norm=1.0,
         scale=LossScale(),
         stop=StopSignal(),

@@ -58,6 +58,7 @@ def train_here(data_dir: Path, network: str, parallel: Any, steps: int) -> None:
     from electralab.tokens.shards import open_data
     from electralab.training.group import join_ranks
     from electralab.training.ranks import follow
+    from electralab.training.schedule import StepPlan
     from electralab.training.trainer import take_steps
 
     device, (rank, num_ranks) = torch.device("cpu"), find_rank()
@@ -69,13 +70,14 @@ def train_here(data_dir: Path, network: str, parallel: Any, steps: int) -> None:
     use_exact_arithmetic(1, device)
     objective = build_objective(config, data, config.seed, device)
     state = build_state(objective, config)
-    task = PretrainTask(objective, data, config, steps, device)
+    plan = StepPlan.whole(steps)
+    task = PretrainTask(objective, data, config, plan, device)
     step = make_train_step(state, task, 1, parallel)
     part: Any = getattr(step, "_part", None)
     optimizer = getattr(part, "optimizer", state.optimizer)
     tensors = [*optimizer.parameters, *optimizer.tensors().values()]
     losses, tokens, started = [], 0, time.perf_counter()
-    for report in take_steps(state, step, config.optimizer, task.lr_factor, steps, NO_STOP):
+    for report in take_steps(state, step, config.optimizer, task.lr_factor, plan, NO_STOP):
         losses.append(report.loss)
         if len(losses) > 1:  # the first step pays for warming up
             tokens += task.stats.tokens

@@ -89,9 +89,10 @@ def make_training(shape: Shape, data: Path, slices: int, workers: int, is_tuned:
     from electralab.tasks.features import Feature
     from electralab.tasks.kinds import KINDS
     from electralab.tokens.shards import open_data
+    from electralab.training.schedule import StepPlan
     from electralab.training.trainer import take_steps
 
-    device, steps = torch.device("cpu"), 10_000
+    device, plan = torch.device("cpu"), StepPlan.whole(10_000)
     use_exact_arithmetic(1 if slices > 1 or workers == 1 else default_threads(), device)
     cut = ConfigLayer("slices", {"batch": {"slices": slices}})
     config = resolve_pretrain([read_settings(shape.preset), ConfigLayer("shape", shape.settings), cut])
@@ -99,9 +100,9 @@ def make_training(shape: Shape, data: Path, slices: int, workers: int, is_tuned:
     if not is_tuned:
         objective = build_objective(config, prepared, config.seed, device)
         state = pretraining.build_state(objective, config)
-        task = pretraining.PretrainTask(objective, prepared, config, steps, device)
+        task = pretraining.PretrainTask(objective, prepared, config, plan, device)
         step = pretraining.make_train_step(state, task, workers)
-        return task, step, take_steps(state, step, config.optimizer, task.lr_factor, steps, NO_STOP)
+        return task, step, take_steps(state, step, config.optimizer, task.lr_factor, plan, NO_STOP)
     vocab_size, rng = prepared.tokenizer.vocab_size, np.random.default_rng(0)
     _, encoder = derive_encoders(config.model, config.generator, vocab_size=vocab_size, sequence_length=128)
     settings = resolve_finetune(find_task("classify"), encoder, [ConfigLayer("benchmark", {"epochs": 1}), cut])
@@ -116,7 +117,7 @@ def make_training(shape: Shape, data: Path, slices: int, workers: int, is_tuned:
     tuned = tuning.build_state(network, settings)
     work = tuning.FinetuneTask(network, KINDS["classify"], features, settings, 0, 0, device, dict)
     step = work.make_train_step(tuned, workers)
-    return work, step, take_steps(tuned, step, settings.optimizer, lambda _: 1.0, steps, NO_STOP)
+    return work, step, take_steps(tuned, step, settings.optimizer, lambda _: 1.0, plan, NO_STOP)
 
 
 def time_parts(step: Any) -> dict[str, float]:

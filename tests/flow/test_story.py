@@ -130,14 +130,17 @@ def test_budgets_become_steps(shell: Shell) -> None:
     assert plan("--flops", per_step * 4)["steps"] == 4
 
 
-def test_minutes_are_probed_once_with_a_word_about_it_and_kept(shell: Shell) -> None:
-    words = ("pretrain", "--data", "data", "--out", "run", *SMALL, "--minutes", "0.002")
-    told = shell.must(*words).err.splitlines()
-    assert told[0] == "measuring the speed, to know how many steps 0.002 minutes are"
-    assert "exporting the networks and scoring them on held-out rows" in told
-    steps = json.loads((shell.folder / "run/run.json").read_text())["total_steps"]
-    assert steps >= 1
-    assert shell.must(*words).err == f"already finished: {steps} steps\npage  run/report.html\n"
+def test_a_run_of_minutes_watches_the_clock_and_is_finished_then(shell: Shell) -> None:
+    words = ("pretrain", "--data", "data", "--out", "run", *SMALL, "--minutes", "0.01", "--min-steps", 5)
+    assert "the run watches the clock" in shell.must(*words, "--dry-run").out
+    told = shell.must(*words).err
+    assert "starting at step 1 of about " in told
+    assert " steps and the export took " in told
+    run = json.loads((shell.folder / "run/run.json").read_text())
+    log = (shell.folder / "run/lengths.json").read_text()
+    assert run["total_steps"] == json.loads(log)["lengths"][-1]["total_steps"] >= 5
+    assert shell.must(*words).err == f"already finished: {run['total_steps']:,} steps\npage  run/report.html\n"
+    assert (shell.folder / "run/lengths.json").read_text() == log
 
 
 def first_line(folder: Path, *words: str) -> str:

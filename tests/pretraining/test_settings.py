@@ -23,6 +23,7 @@ from electralab.model.settings import SIZES, derive_encoders
 from electralab.objective.settings import ObjectiveName
 from electralab.pretraining import settings
 from electralab.pretraining.settings import BatchConfig, Common, read_settings, resolve_pretrain, settle_settings
+from electralab.records.run import RunLength
 from electralab.training.schedule import learning_rate_factor
 
 PRESETS = list_bundled("presets")
@@ -406,19 +407,19 @@ def test_slices_of_a_preset_fit_the_step_and_the_users_word_on_how_it_is_cut_hol
 @given(st.integers(1, 9), st.integers(0, 9), st.integers(1, 60), st.sampled_from([0.1, 0.5, 1.0]))
 def test_rows_before_a_step_are_those_of_all_earlier_steps(first: int, more: int, total: int, share: float) -> None:
     batch = BatchConfig(size=first + more, first_size=first, ramp_share=share)
-    sizes = [batch.rows_at(step, total) for step in range(1, total + 1)]
-    assert [batch.rows_before(step, total) for step in range(1, total + 2)] == [
+    sizes = [batch.rows_at(begin, total) for begin in range(total)]
+    assert [batch.rows_before(step, RunLength.whole(total)) for step in range(1, total + 2)] == [
         sum(sizes[:step]) for step in range(total + 1)
     ]
     assert sizes == sorted(sizes)
     assert sizes[0] == first
-    assert batch.rows_at(math.ceil(share * total) + 1, total) == first + more
+    assert batch.rows_at(math.ceil(share * total), total) == first + more
     assert sum(sizes) / total == pytest.approx(batch.mean_rows, abs=1 + more / total)
 
 
 def test_without_a_ramp_every_step_takes_as_many_rows() -> None:
     batch = BatchConfig(size=8)
-    assert [batch.rows_before(step, 100) for step in (1, 2, 51)] == [0, 8, 400]
+    assert [batch.rows_before(step, RunLength.whole(100)) for step in (1, 2, 51)] == [0, 8, 400]
     assert batch.mean_rows == 8
 
 

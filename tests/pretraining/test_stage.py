@@ -164,14 +164,6 @@ def test_a_causal_run_has_nothing_hidden_to_show(data: Path, tmp_path: Path) -> 
     assert not (tmp_path / "run/examples.json").exists()
 
 
-def test_a_probe_can_be_stopped_and_leaves_no_run(data: Path, tmp_path: Path) -> None:
-    stop = StopSignal()
-    stop.number = signal.SIGINT
-    with pytest.raises(Stopped):
-        list(pretrain(request(data, tmp_path / "run", budget=Budget("minutes", 5.0)), stop))
-    assert not (tmp_path / "run/run.json").exists()
-
-
 def test_data_without_heldout_rows_is_trained_on_with_a_warning(tmp_path: Path) -> None:
     (tmp_path / "one.txt").write_text("the cat sees the dog and the dog sees the cat " * 9)
     settings = {"tokenizer": {"vocab_size": 64}, "packing": {"sequence_length": 16}}
@@ -298,6 +290,7 @@ REFUSED: dict[str, Callable[[Path], PretrainRequest]] = {
     "fewer steps": lambda f: ask(f, "run", extend=True, steps=5),
     "another budget": lambda f: ask(f, "run", steps=9),
     "other settings": lambda f: ask(f, "run", "--masking.mask-share", "0.3"),
+    "fewer minutes": lambda f: ask(f, "run", extend=True, budget=Budget("minutes", 1e-6)),
     "other threads": lambda f: ask(f, "run", threads=2),
     "another origin": lambda f: ask(f, "run", init_from=f / "run"),
     "no head": lambda f: ask(f, "new", init_from=f / "bare"),
@@ -323,8 +316,7 @@ def test_what_the_run_refuses_the_dry_run_refuses(folder: Path, name: str) -> No
 def test_what_the_run_accepts_the_dry_run_accepts(folder: Path) -> None:
     assert plan_pretrain(ask(folder, "run")).steps == 6
     assert plan_pretrain(ask(folder, "run", extend=True, steps=9)).steps == 9
-    # How many steps minutes are is only estimated here: the run's own probe decides.
-    assert plan_pretrain(ask(folder, "run", extend=True, budget=Budget("minutes", 1e-6))).steps == 6
+    assert plan_pretrain(ask(folder, "run", extend=True, budget=Budget("minutes", 60))).steps > 6
     plan = plan_pretrain(ask(folder, "untouched", init_from=folder / "run/export/discriminator"))
     (note,) = plan.notes
     assert note.endswith(

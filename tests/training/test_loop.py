@@ -39,8 +39,7 @@ def _train(
     return train(
         TrainStep(model, optimizer, lambda step, _: parts(step)),
         lambda _: 1.0,
-        first_step=1,
-        last_step=steps,
+        steps=range(1, steps + 1),
         clip_norm=clip,
         scale=scale or LossScale(),
         stop=stop or StopSignal(),

@@ -33,10 +33,21 @@ class StepInfo:
 
     step: int
     total_steps: int
+    """As planned: what changes along the run is laid out over them."""
+    span: tuple[float, float] | None = None
+    """How many of the planned steps are done before and after it, if the run has another length than planned."""
+
+    @property
+    def begin(self) -> float:
+        return self.step - 1 if self.span is None else self.span[0]
+
+    @property
+    def end(self) -> float:
+        return self.step if self.span is None else self.span[1]
 
     @property
     def progress(self) -> float:
-        return (self.step - 1) / self.total_steps
+        return self.begin / self.total_steps
 
 
 @dataclass(frozen=True, slots=True)

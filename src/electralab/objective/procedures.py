@@ -44,7 +44,7 @@ class TwoStageObjective(ElectraObjective):
     """
 
     def on_step_start(self, step: StepInfo) -> None:
-        is_boundary = step.step == step.total_steps // 2 + 1
+        is_boundary = step.begin <= step.total_steps // 2 < step.end
         if not (is_boundary and self.config.procedure_options.init_from_generator):
             return
         # The discriminator's encoder takes over the generator's weights; what it alone has stays.
@@ -55,7 +55,7 @@ class TwoStageObjective(ElectraObjective):
                 discriminator.encoder.get_parameter(name).copy_(parameter)
 
     def updates_at(self, step: StepInfo) -> Updates:
-        is_first = step.step <= step.total_steps // 2
+        is_first = step.end <= step.total_steps // 2
         return Updates(generator=is_first, discriminator=not is_first)
 
     def training_step(self, inputs: MaskedBatch, step: StepInfo) -> ObjectiveOutput:
@@ -214,9 +214,11 @@ def discriminator_progress(procedure: Procedure, progress: float) -> float:
 def step_in_stage(procedure: Procedure, step: StepInfo) -> StepInfo:
     """Where in its own stage a step is; only `two-stage` has more than one."""
     first = step.total_steps // 2 if procedure == "two-stage" else 0
-    if step.step <= first:
-        return StepInfo(step.step, first)
-    return StepInfo(step.step - first, step.total_steps - first)
+    if step.end <= first:
+        return StepInfo(step.step, first, step.span)
+    # The step between two stages belongs to the second.
+    span = None if step.span is None else (max(0.0, step.begin - first), step.end - first)
+    return StepInfo(step.step - first, step.total_steps - first, span)
 
 
 PROCEDURES: Mapping[Procedure, type[ElectraObjective]] = {

@@ -3,10 +3,9 @@
 PretrainConfig, vocabulary and row length -> CostEstimate; Budget -> steps; the paper's own runs -> PaperTable
 
 No weight is allocated for an estimate: networks are built on torch's meta device, and placeholder data stands in for
-text that is not there. Only a budget of minutes takes a probe.
+text that is not there.
 """
 
-import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -23,19 +22,14 @@ from electralab.model.electra import Discriminator, TwoStream, TwoTower
 from electralab.model.folders.folder import locate_model
 from electralab.model.settings import derive_encoders
 from electralab.objective.objective import Network, Objective
-from electralab.objective.registry import assemble_objective, build_objective
+from electralab.objective.registry import assemble_objective
 from electralab.pretraining.settings import PretrainConfig, read_settings, resolve_pretrain
-from electralab.pretraining.task import PretrainTask, build_state, make_train_step, mean_step_flops
+from electralab.pretraining.task import mean_step_flops
 from electralab.records.run import Budget, BudgetKind, CostEstimate, PaperRun, PaperTable
-from electralab.stopping import StopSignal
 from electralab.tokens.packing import PackingConfig
 from electralab.tokens.shards import PreparedData, Rows, open_data, shard_dtype
 from electralab.tokens.tokenizer import Tokenizer, TokenizerConfig
 from electralab.tokens.tokenizer_training import train_symbol_vocab
-from electralab.training.group import Parallel
-from electralab.training.trainer import take_steps
-
-_PROBE_SECONDS = 5.0
 
 # The paper's runs: preset, what the run has of its own, row length, total FLOPs as the released script prints them.
 _PAPER_RUNS: dict[str, tuple[str, SettingsTree, int, float]] = {
@@ -57,50 +51,15 @@ def choose_budget(verb: str, requested: Mapping[BudgetKind, float | None], defau
     return given[0] if given else default
 
 
-def count_steps(
-    budget: Budget,
-    config: PretrainConfig,
-    data: PreparedData,
-    device: torch.device,
-    stop: StopSignal,
-    workers: int = 1,
-    parallel: Parallel = "ddp",
-) -> int:
-    """How many steps the budget buys; minutes by a probe on a model that is thrown away."""
+def count_steps(budget: Budget, config: PretrainConfig, data: PreparedData, objective: Objective[Any]) -> int:
+    """How many steps the budget buys; what minutes buy shows while the run goes on."""
     match budget.kind:
-        case "steps":
-            steps = budget.amount
         case "tokens":
-            steps = budget.amount / (config.batch.mean_rows * data.sequence_length)
+            return max(1, int(budget.amount / (config.batch.mean_rows * data.sequence_length)))
         case "flops":
-            objective = build_objective(config, data, config.seed, device)
-            steps = budget.amount / mean_step_flops(objective, config, data)
-        case "minutes":
-            steps = budget.amount * 60 / _probe_seconds_per_step(config, data, device, stop, workers, parallel)
-    return max(1, int(steps))
-
-
-def _probe_seconds_per_step(
-    config: PretrainConfig, data: PreparedData, device: torch.device, stop: StopSignal, workers: int, parallel: Parallel
-) -> float:
-    """Measured over a few seconds, with the evaluations' part added.
-
-    The lower quartile: what else the machine does in these seconds should not decide how long a run is. Per operation,
-    since the steps of a run may differ and its first ones are not like all.
-    """
-    objective = build_objective(config, data, config.seed, device)
-    state = build_state(objective, config)
-    task = PretrainTask(objective, data, config, 1_000_000, device)
-    train_step = make_train_step(state, task, workers, parallel)
-    reports = take_steps(state, train_step, config.optimizer, task.lr_factor, 1_000_000, stop)
-    next(reports)  # the first step pays for warming up
-    times, seconds_per_flop = [time.perf_counter()], []
-    while len(times) < 4 or times[-1] - times[0] < _PROBE_SECONDS:
-        next(reports)
-        times.append(time.perf_counter())
-        seconds_per_flop.append((times[-1] - times[-2]) / task.stats.flops)
-    reports.close()
-    return sorted(seconds_per_flop)[len(seconds_per_flop) // 4] * mean_step_flops(objective, config, data) * 1.05
+            return max(1, int(budget.amount / mean_step_flops(objective, config, data)))
+    assert budget.kind == "steps"
+    return max(1, int(budget.amount))
 
 
 def choose_rows(
@@ -134,7 +93,7 @@ def estimate_cost(
     config: PretrainConfig, data: PreparedData, budget: Budget, flops_per_second: float = 1.0
 ) -> CostEstimate:
     """The cost of a run on this data, or on its placeholder, on a machine of this speed."""
-    assert budget.kind != "minutes", "how many steps a minute buys takes a probe"
+    assert budget.kind != "minutes", "how many steps a minute buys shows in a run"
     # Shapes and no weights, but those of a frozen generator.
     device = torch.device("meta")
     with nullcontext() if config.generator.kind == "frozen" else device:

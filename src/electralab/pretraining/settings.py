@@ -40,7 +40,7 @@ from electralab.objective.settings import (
     unused_settings,
 )
 from electralab.records.record import JsonTree
-from electralab.records.run import RunFingerprint
+from electralab.records.run import RunFingerprint, RunLength
 from electralab.runtime import RuntimeConfig
 from electralab.training.optimizer import OptimizerConfig
 from electralab.training.schedule import ScheduleConfig
@@ -70,23 +70,20 @@ class BatchConfig(Settings):
         """The most that go through the networks together."""
         return self.micro_size or -(-self.size // self.slices)
 
-    def rows_at(self, step: int, total_steps: int) -> int:
-        """How many rows of the data a step takes; steps count from 1."""
+    def rows_at(self, begin: float, total_steps: int) -> int:
+        """How many rows of the data a step takes, before which so many of the planned ones are done."""
         ramp_steps = math.ceil(self.ramp_share * total_steps)
-        if not self.first_size or step > ramp_steps:
+        if not self.first_size or begin >= ramp_steps:
             return self.size
-        return self.first_size + (self.size - self.first_size) * (step - 1) // ramp_steps
+        return self.first_size + int((self.size - self.first_size) * begin // ramp_steps)
 
-    def rows_before(self, step: int, total_steps: int) -> int:
-        """How many rows all earlier steps took: where in the order of rows a step begins."""
-        if not self.first_size:
-            return (step - 1) * self.size
-        totals = _ramp_totals(self, total_steps)
-        inside = min(step - 1, len(totals) - 1)
-        return int(totals[inside]) + (step - 1 - inside) * self.size
+    def rows_before(self, step: int, length: RunLength) -> int:
+        """How many rows all earlier steps took, counted from 1: where in the order of rows a step begins."""
+        inside = step - 1 - length.step
+        return length.rows + (int(_rows_taken(self, length)[inside]) if self.first_size else inside * self.size)
 
-    def is_halved(self, step: int, total_steps: int) -> bool:
-        return step <= self.halved_share * total_steps
+    def is_halved(self, begin: float, total_steps: int) -> bool:
+        return begin + 1 <= self.halved_share * total_steps
 
     @property
     def mean_rows(self) -> float:
@@ -96,10 +93,12 @@ class BatchConfig(Settings):
 
 
 @lru_cache(maxsize=4)
-def _ramp_totals(batch: BatchConfig, total_steps: int) -> NDArray[np.int64]:
-    """How many rows the first 0, 1, 2, … steps of the ramp take."""
-    ramp_steps = math.ceil(batch.ramp_share * total_steps)
-    sizes = batch.first_size + (batch.size - batch.first_size) * np.arange(ramp_steps, dtype=np.int64) // ramp_steps
+def _rows_taken(batch: BatchConfig, length: RunLength) -> NDArray[np.int64]:
+    """How many rows the first 0, 1, 2, … steps of this length take."""
+    ramp_steps = math.ceil(batch.ramp_share * length.planned_steps)
+    begins = length.position + np.arange(length.total_steps - length.step) * length.slope
+    growing = batch.first_size + (batch.size - batch.first_size) * begins // ramp_steps
+    sizes = np.where(begins >= ramp_steps, batch.size, growing).astype(np.int64)
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
 
 

@@ -3,6 +3,8 @@
 PretrainRequest -> Event...; `--dry-run`: PretrainRequest -> PretrainPlan
 """
 
+import math
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,7 +37,13 @@ from electralab.training.checkpoint import TrainingState, checkpoint_step, list_
 from electralab.training.fingerprints import check_resumable
 from electralab.training.group import Parallel
 from electralab.training.ranks import check_ranks, share_run
+from electralab.training.schedule import StepPlan
+from electralab.training.time_budget import Clock, TimeBudget
 from electralab.training.trainer import SNAPSHOT, TRAINING, LoopConfig, Trainer, every_n_steps
+
+# Guesses of what a checkpoint costs before the first is written: a weight with two moments, to an ordinary disk.
+_STATE_BYTES = 12
+_BYTES_PER_SECOND = 2e8
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,8 @@ class PretrainRequest:
     """The preset that the settings came from, for whoever resumes."""
     notes: tuple[str, ...] = ()
     """What to say about the settings."""
+    min_steps: int = 0
+    """Of a run by the clock: fewer would be useless, however long they take. No part of what the run is."""
     workers: int = 0
     """Processes that compute the slices of a step; 0 means a worker for each core. No part of what the run is."""
     parallel: Parallel = "ddp"
@@ -82,22 +92,24 @@ class PretrainRequest:
         return self.config.batch.rows_at_once * data.sequence_length, model.hidden_size, model.feedforward_size
 
 
-def pretrain(request: PretrainRequest, stop: StopSignal) -> Iterator[Event[records.PretrainResults]]:
+def pretrain(
+    request: PretrainRequest, stop: StopSignal, clock: Clock = time.perf_counter
+) -> Iterator[Event[records.PretrainResults]]:
     """Run until the budget is spent. The same request again goes on where the last one stopped, bit for bit.
 
     Started by torchrun, the first rank is the run, and the others only compute for it.
     """
     check_ranks(request.config.batch.slices, request.parallel)
-    events = with_page(request.run_dir, _train(request, stop), advise)
+    events = with_page(request.run_dir, _train(request, stop, clock), advise)
     yield from share_run(events, stop, runtime.choose_device(request.config.runtime.device))
 
 
-def _train(request: PretrainRequest, stop: StopSignal) -> Iterator[Event[records.PretrainResults]]:
+def _train(request: PretrainRequest, stop: StopSignal, clock: Clock) -> Iterator[Event[records.PretrainResults]]:
     data = open_data(request.data_dir)
-    run_dir, config, budget = request.run_dir, request.config, request.budget
+    run_dir, config = request.run_dir, request.config
     _check_run_folder(run_dir)
     with lock_folder(run_dir):
-        stored = records.RunFingerprint.find(run_dir)
+        stored, log = _find_stored(run_dir)
         threads = request.choose_threads(stored, data)
         device = runtime.choose_device(config.runtime.device)
         runtime.use_exact_arithmetic(threads, device)
@@ -106,30 +118,49 @@ def _train(request: PretrainRequest, stop: StopSignal) -> Iterator[Event[records
         config = request.config
         if is_asked_to_choose:
             yield Note(f"computing in {config.runtime.precision}, the faster on this machine", "dim")
-        if budget.kind == "minutes" and (stored is None or stored.budget != budget):
-            yield Note(f"measuring the speed, to know how many steps {budget.amount:g} minutes are", "dim")
-        steps = partial(count_steps, budget, config, data, device, stop, request.workers, request.parallel)
-        fingerprint = _make_fingerprint(request, data, stored, threads, steps)
         # What cannot be built is refused before anything is written.
-        total_steps = fingerprint.total_steps
         objective = build_objective(config, data, config.seed, device)
+        workers = runtime.choose_workers(request.workers, config.batch.slices, threads, device)
+        begun = _find_begun(request, stored, log)
+        steps = partial(_count_steps, request, data, objective, begun, lambda: workers * runtime.estimate_speed())
+        fingerprint = _make_fingerprint(request, data, stored, threads, steps)
+        total_steps = fingerprint.total_steps
+        log = _choose_lengths(request, stored, log, begun, total_steps)
+        plan = StepPlan.whole(total_steps) if log is None else StepPlan(log.lengths)
         state = build_state(objective, config)
         start_notes = _start_networks(request, objective, data)
-        workers = runtime.choose_workers(request.workers, config.batch.slices, threads, device)
-        task = PretrainTask(objective, data, config, total_steps, device, workers)
+        task = PretrainTask(objective, data, config, plan, device, workers)
+        planned_steps = plan.lengths[-1].planned_steps
         loop = LoopConfig(
-            total_steps,
-            every_n_steps(config.evaluation.times, total_steps),
+            planned_steps,
+            every_n_steps(config.evaluation.times, planned_steps),
             log_every=request.log_every,
             save_every=request.save_every,
             keep=request.keep,
-            snapshot_steps=frozenset(records.snapshot_step(share, total_steps) for share in request.snapshots),
+            snapshot_steps=frozenset(records.snapshot_step(share, planned_steps) for share in request.snapshots),
         )
+        time_budget = None
+        if log is not None and log.minutes:
+            parameters = sum(parameter.numel() for parameter in objective.networks.parameters())
+            time_budget = TimeBudget(
+                run_dir,
+                log,
+                fingerprint,
+                task,
+                evaluate_every=loop.evaluate_every,
+                save_every=loop.save_every,
+                evaluation_steps=config.evaluation.rows / config.batch.mean_rows / 3,
+                save_seconds=parameters * _STATE_BYTES / _BYTES_PER_SECOND,
+                min_steps=request.min_steps,
+                clock=clock,
+            )
 
         make_step = partial(
             make_train_step, state, task, request.workers, request.parallel, request.sharded_checkpoints
         )
-        trainer = Trainer(run_dir, state, task, loop, config.optimizer, task.lr_factor, stop, make_step)
+        trainer = Trainer(
+            run_dir, state, task, loop, config.optimizer, task.lr_factor, stop, make_step, plan, time_budget
+        )
         has_pairs = data.packing == "pairs" or config.sentence_task != "none"
         has_untrained_segments = not has_pairs and warm_start.is_without_second_segment(request.init_from)
         run = _RunWriter(run_dir, data, objective, state, task, has_untrained_segments)
@@ -137,6 +168,8 @@ def _train(request: PretrainRequest, stop: StopSignal) -> Iterator[Event[records
         if stored is None:
             write_file(run_dir / "config.toml", to_toml(config))
         runtime.describe_environment(threads, data=str(request.data_dir)).write(run_dir)
+        if log is not None:  # first: a run of minutes without it is one of an older version, which has a fixed length
+            log.write(run_dir)
         if stored != fingerprint:
             fingerprint.write(run_dir)
         if request.branch_from is not None:
@@ -159,7 +192,7 @@ def _train(request: PretrainRequest, stop: StopSignal) -> Iterator[Event[records
         for event in trainer.train():
             if isinstance(event, Progress) and event.phase == SNAPSHOT:
                 folder = run.take_snapshot()
-                yield Progress(TRAINING, state.progress.step, total_steps, line=f"saved {folder}")
+                yield Progress(TRAINING, state.progress.step, plan.total_steps, line=f"saved {folder}")
                 continue
             if isinstance(event, Progress):
                 told = event.values.get("warnings")
@@ -169,10 +202,14 @@ def _train(request: PretrainRequest, stop: StopSignal) -> Iterator[Event[records
             yield event
 
         results = records.PretrainResults.find(run_dir) if (run_dir / "export").is_dir() else None
-        if results is None or results.step != total_steps:  # done again only where it was not finished
+        if results is None or results.step != plan.total_steps:  # done again only where it was not finished
             yield Note("exporting the networks and scoring them on held-out rows", "dim")
             with state.optimizer.averaged():
                 results = run.finish(start_notes)
+            if time_budget is not None:
+                time_budget.keep()
+                minutes = f"{time_budget.used / 60:.1f} of {time_budget.log.minutes:g} minutes"
+                yield Note(f"{results.step:,} steps and the export took {minutes}", "dim")
         write_run_card(run_dir)
         yield Result(results)
 
@@ -256,7 +293,7 @@ def plan_pretrain(request: PretrainRequest) -> records.PretrainPlan:
     """What a run would be, take and need, without starting it; what the run would refuse is refused."""
     data = open_data(request.data_dir)
     _check_run_folder(request.run_dir)
-    stored = records.RunFingerprint.find(request.run_dir)
+    stored, log = _find_stored(request.run_dir)
     threads, slices = request.choose_threads(stored, data), request.config.batch.slices
     device = runtime.choose_device(request.config.runtime.device)
     workers = runtime.choose_workers(request.workers, slices, threads, device)
@@ -265,16 +302,10 @@ def plan_pretrain(request: PretrainRequest) -> records.PretrainPlan:
     config = request.config
     objective = build_objective(config, data, config.seed, device)
     flops = mean_step_flops(objective, config, data)
-    seconds_per_step = flops / runtime.estimate_speed()
-
-    def estimate_steps() -> int:
-        """Of minutes without the run's own probe; whether they are too few to extend a run, only that can tell."""
-        if request.budget.kind != "minutes":
-            return count_steps(request.budget, config, data, device, StopSignal())
-        least = stored.total_steps if stored and request.extend else 1
-        return max(least, int(request.budget.amount * 60 / seconds_per_step))
-
-    steps = _make_fingerprint(request, data, stored, threads, estimate_steps).total_steps
+    flops_per_second = runtime.estimate_speed()
+    begun = _find_begun(request, stored, log)
+    count = partial(_count_steps, request, data, objective, begun, lambda: flops_per_second)
+    steps = _make_fingerprint(request, data, stored, threads, count).total_steps
     notes = [*request.notes, *_start_networks(request, objective, data)]
     latest = list_checkpoints(request.run_dir / records.CHECKPOINTS)
     rows = round(steps * config.batch.mean_rows)
@@ -287,7 +318,7 @@ def plan_pretrain(request: PretrainRequest) -> records.PretrainPlan:
         tokens=rows * data.sequence_length,
         parameters=sum(parameter.numel() for parameter in objective.networks.parameters()),
         flops=round(steps * flops),
-        estimated_minutes=round(steps * seconds_per_step / 60, 1),
+        estimated_minutes=round(steps * flops / flops_per_second / 60, 1),
         estimated_memory_mb=estimate_memory(objective, config, data.sequence_length, workers) >> 20,
         notes=notes,
     )
@@ -300,6 +331,82 @@ def _settle_precision(
     begun = None if stored is None else stored.settings
     settled = request.config.runtime.settle(begun, request.product(data))
     return replace(request, config=request.config.model_copy(update={"runtime": settled}))
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """Where a run is when it begins in this process."""
+
+    step: int
+    seconds: float
+
+
+def _find_stored(run_dir: Path) -> tuple[records.RunFingerprint | None, records.LengthLog | None]:
+    """What a run is, and how long by the clock; of the second only what belongs to the first."""
+    stored = records.RunFingerprint.find(run_dir)
+    log = None if stored is None else records.LengthLog.find(run_dir)
+    if stored is not None and log is not None:  # a decision is in the log first
+        stored = stored.model_copy(update={"total_steps": log.lengths[-1].total_steps})
+    return stored, log
+
+
+def _find_begun(
+    request: PretrainRequest, stored: records.RunFingerprint | None, log: records.LengthLog | None
+) -> _Begun:
+    if stored is None:
+        branch = None if request.branch_from is None else warm_start.find_branch_point(request.branch_from)
+        return _Begun(0 if branch is None else records.CheckpointState.read(branch).progress.step, 0.0)
+    checkpoints = list_checkpoints(request.run_dir / records.CHECKPOINTS)
+    if not checkpoints:
+        return _Begun(0, 0.0)
+    progress = records.CheckpointState.read(checkpoints[0]).progress
+    return _Begun(progress.step, progress.seconds if log is None else log.seconds)
+
+
+def _count_steps(
+    request: PretrainRequest,
+    data: PreparedData,
+    objective: Objective[Any],
+    begun: _Begun,
+    measure_speed: Callable[[], float],
+) -> int:
+    """How many steps the budget buys. Of minutes a first guess, from which a run soon departs."""
+    budget, config = request.budget, request.config
+    if budget.kind != "minutes":
+        return count_steps(budget, config, data, objective)
+    seconds_left = 60 * budget.amount - begun.seconds
+    if begun.step and begun.seconds:
+        seconds_per_step = begun.seconds / begun.step
+    else:
+        seconds_per_step = mean_step_flops(objective, config, data) / measure_speed()
+    return max(begun.step + math.ceil(seconds_left / seconds_per_step), request.min_steps, 1)
+
+
+def _choose_lengths(
+    request: PretrainRequest,
+    stored: records.RunFingerprint | None,
+    log: records.LengthLog | None,
+    begun: _Begun,
+    total_steps: int,
+) -> records.LengthLog | None:
+    """Of a run by the clock, and of one that was: all that was decided, and where another budget begins, a run of so
+    many steps, of which the first ones are done."""
+    if stored is not None and stored.budget == request.budget:
+        return log
+    minutes = request.budget.amount if request.budget.kind == "minutes" else 0.0
+    if log is None and not minutes:
+        return None
+    known = [] if stored is None else [records.RunLength.whole(stored.total_steps)] if log is None else log.lengths
+    lengths = [length for length in known if length.step < begun.step]
+    before = StepPlan(lengths or [records.RunLength.whole(total_steps)]).length_at(begun.step + 1)
+    length = records.RunLength(
+        step=begun.step,
+        position=float(begun.step),
+        planned_steps=total_steps,
+        total_steps=total_steps,
+        rows=request.config.batch.rows_before(begun.step + 1, before),
+    )
+    return records.LengthLog(minutes=minutes, seconds=begun.seconds, lengths=[*lengths, length])
 
 
 def primary_network(objective: str) -> str:
@@ -321,8 +428,7 @@ def _make_fingerprint(
     threads: int,
     count: Callable[[], int],
 ) -> records.RunFingerprint:
-    """What this run is; another run's command is refused. Minutes are turned into steps once, before step 1: a stored
-    answer is never probed again."""
+    """What this run is; another run's command is refused."""
     if request.branch_from is not None and request.init_from is not None:
         raise UsageError("--branch-from: takes over all weights, so --init-from would do nothing; give one of them")
     branch = None if request.branch_from is None else warm_start.find_branch_point(request.branch_from)

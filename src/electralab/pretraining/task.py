@@ -25,7 +25,7 @@ from electralab.objective.registry import build_objective, measure_unigram
 from electralab.pretraining.balance import check_balance, drop_numbers
 from electralab.pretraining.settings import PretrainConfig
 from electralab.randomness import Rng
-from electralab.records.run import StepRecord
+from electralab.records.run import RunLength, StepRecord
 from electralab.runtime import autocast, choose_device, find_rank, share_numbers, spread, use_exact_arithmetic
 from electralab.tokens.batches import batch_at, heldout_batches
 from electralab.tokens.shards import PreparedData, open_data
@@ -35,7 +35,7 @@ from electralab.training.group import Parallel
 from electralab.training.loop import LossScale, TrainStep
 from electralab.training.optimizer import Optimizer, OptimizerConfig, group_parameters, orthogonalise_flops
 from electralab.training.ranks import RankStep, Through, compute_here
-from electralab.training.schedule import learning_rate_factor
+from electralab.training.schedule import StepPlan, learning_rate_factor
 from electralab.training.trainer import EvalRecord, StepStats
 from electralab.training.workers import WorkerJob, start_workers
 
@@ -91,18 +91,21 @@ def flops_at(objective: Objective[Any], config: PretrainConfig, data: PreparedDa
             rows, columns = matrix.shape
             update += orthogonalise_flops(rows, columns, config.optimizer.muon_iterations) * matrix.requires_grad
     share = config.masking.share_at(moment.progress)
-    rows, length = config.batch.rows_at(moment.step, moment.total_steps), data.sequence_length
-    if config.batch.is_halved(moment.step, moment.total_steps):
+    rows, length = config.batch.rows_at(moment.begin, moment.total_steps), data.sequence_length
+    if config.batch.is_halved(moment.begin, moment.total_steps):
         rows, length = 2 * rows, length // 2
     return objective.count_flops(moment, rows, length, rows * count_masked(length, share)) + update
 
 
-def mean_step_flops(objective: Objective[Any], config: PretrainConfig, data: PreparedData) -> float:
-    """Over a run: mask share and rows may change along it, and some procedures have steps of different kinds."""
+def mean_step_flops(objective: Objective[Any], config: PretrainConfig, data: PreparedData, after: float = 0.0) -> float:
+    """Over a run, or what is left of it after a share: mask share and rows may change along it, and some procedures
+    have steps of different kinds."""
     options = config.procedure_options
     # Whole turns of a procedure that alternates, and enough of them to follow what changes along the run.
-    count = 100 * (options.discriminator_updates + options.generator_updates)
-    return sum(flops_at(objective, config, data, StepInfo(step, count)) for step in range(1, count + 1)) / count
+    turn = options.discriminator_updates + options.generator_updates
+    count, first = 100 * turn, min(int(100 * after), 99) * turn
+    steps = range(first + 1, count + 1)
+    return sum(flops_at(objective, config, data, StepInfo(step, count)) for step in steps) / len(steps)
 
 
 class PretrainTask:
@@ -111,7 +114,7 @@ class PretrainTask:
         objective: Objective[Any],
         data: PreparedData,
         config: PretrainConfig,
-        total_steps: int,
+        plan: StepPlan,
         device: torch.device,
         workers: int = 1,
     ) -> None:
@@ -121,7 +124,7 @@ class PretrainTask:
         self.data = data
         self.config = config
         self.device = device
-        self.total_steps = total_steps
+        self.plan = plan
         if config.batch.halved_share and (data.packing != "contiguous" or data.sequence_length % 2):
             raise UsageError(
                 f"batch.halved_share: {data.path} has rows of {data.sequence_length} tokens packed as {data.packing}, "
@@ -137,17 +140,28 @@ class PretrainTask:
         self.warned: set[str] = set()
         """Warnings of the run so far, without their numbers: each is told once."""
 
+    def locate(self, step: int) -> StepInfo:
+        """Where in the run a step is."""
+        length = self.plan.length_at(step)
+        return StepInfo(step, length.planned_steps, self.plan.span(step))
+
+    def rows_before(self, step: int) -> int:
+        return self.config.batch.rows_before(step, self.plan.length_at(step))
+
+    def mean_flops(self, after: float) -> float:
+        return mean_step_flops(self.objective, self.config, self.data, after)
+
     def micro_losses(self, step: int, choose: Callable[[int], Iterable[int]] = range) -> Iterator[Tensor]:
         """The step's micro-batches, each as its part of the step's loss; the stats are complete after the last."""
         rng = Rng(self.config.seed, step)
-        moment = StepInfo(step, self.total_steps)
+        moment = self.locate(step)
         rows = self.config.batch
         batch = batch_at(
             self.data,
-            rows.rows_before(step, self.total_steps),
-            rows.rows_at(step, self.total_steps),
+            self.rows_before(step),
+            rows.rows_at(moment.begin, moment.total_steps),
             seed=self.config.seed,
-            is_halved=rows.is_halved(step, self.total_steps),
+            is_halved=rows.is_halved(moment.begin, moment.total_steps),
         )
         share = self.config.masking.share_at(moment.progress)
         self.objective.on_step_start(moment)
@@ -177,8 +191,12 @@ class PretrainTask:
 
     def lr_factor(self, step: int) -> float:
         """The factor of the learning rate: every stage has a whole schedule, as if it were a run of its own."""
-        place = step_in_stage(self.config.procedure, StepInfo(step, self.total_steps))
-        return learning_rate_factor(place.step, place.total_steps, self.config.schedule.at_length(place.total_steps))
+        place = step_in_stage(self.config.procedure, self.locate(step))
+        schedule = self.config.schedule.at_length(place.total_steps)
+        # A warm-up of so many steps has as many in a run whose length is decided on the way.
+        is_counted = schedule is self.config.schedule and self.config.procedure != "two-stage"
+        warmup_step = step if is_counted and schedule.warmup_steps else None
+        return learning_rate_factor(place.begin + 1, place.total_steps, schedule, warmup_step=warmup_step)
 
     def step_metrics(self) -> dict[str, float]:
         seen = BatchMetrics()
@@ -193,7 +211,7 @@ class PretrainTask:
         steps = (*range(1, step + 1, max(1, step // _SAMPLED_RATES)), step)
         advice = check_balance(
             scores,
-            discriminator_progress(self.config.procedure, step / self.total_steps),
+            discriminator_progress(self.config.procedure, self.locate(step).end / self.locate(step).total_steps),
             baselines=self._frequencies,
             record=record.values,
             config=self.config,
@@ -236,13 +254,15 @@ class PretrainTask:
         return [question.to(self.device) for question in questions]
 
 
-def build_worker(data_dir: Path, config: PretrainConfig, total_steps: int) -> tuple[TrainingState, PretrainTask]:
+def build_worker(
+    data_dir: Path, config: PretrainConfig, lengths: Sequence[RunLength]
+) -> tuple[TrainingState, PretrainTask]:
     """What another process needs to compute slices of a run's steps."""
     device = choose_device(config.runtime.device)
     use_exact_arithmetic(torch.get_num_threads(), device)
     data = open_data(data_dir)
     objective = build_objective(config, data, config.seed, device)
-    return build_state(objective, config), PretrainTask(objective, data, config, total_steps, device)
+    return build_state(objective, config), PretrainTask(objective, data, config, StepPlan(lengths), device)
 
 
 def make_train_step(
@@ -255,7 +275,7 @@ def make_train_step(
     """Who computes the steps: ranks where torchrun started them, else this process or its workers."""
     slices = task.config.batch.slices
     _, num_ranks = find_rank()
-    job = WorkerJob(build_worker, (task.data.path, task.config, task.total_steps), torch.get_num_threads())
+    job = WorkerJob(build_worker, (task.data.path, task.config, task.plan.lengths), torch.get_num_threads())
     if num_ranks > 1:
         if task.config.runtime.compile and parallel != "ddp":
             raise UsageError(f"runtime.compile: goes with --parallel ddp, and {parallel} is asked for; leave it out")

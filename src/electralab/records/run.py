@@ -55,6 +55,57 @@ class RunFingerprint(FileRecord):
         return str(self.settings.get("objective", "electra"))
 
 
+class RunLength(Record):
+    """How long a run is, from one of its steps on: the step after it begins where this one says that the run is.
+
+    Settings that change along a run are laid out over the steps that were planned first. What is decided later changes
+    how much of them a step is, so that a value goes on from where it is.
+    """
+
+    step: int
+    """After this many steps it was decided."""
+    position: float
+    """How many of the planned steps these are worth."""
+    planned_steps: int
+    total_steps: int
+    rows: int
+    """Of the data, that were taken until then."""
+
+    @classmethod
+    def whole(cls, total_steps: int) -> "RunLength":
+        """Of a run that is as long as planned."""
+        return cls(step=0, position=0.0, planned_steps=total_steps, total_steps=total_steps, rows=0)
+
+    def position_after(self, steps: int) -> float:
+        """How many of the planned steps are done after so many.
+
+        >>> RunLength.whole(10).position_after(4)
+        4.0
+        >>> RunLength(step=4, position=4, planned_steps=10, total_steps=7, rows=0).position_after(5)
+        6.0
+        """
+        if steps >= self.total_steps:
+            return float(self.planned_steps)
+        return self.position + (steps - self.step) * self.slope
+
+    @property
+    def slope(self) -> float:
+        """Planned steps in a step."""
+        return (self.planned_steps - self.position) / (self.total_steps - self.step)
+
+
+class LengthLog(FileRecord):
+    """How long a run by the clock was to be, in the order of its decisions: each is written before the run obeys it, so
+    that a run that is resumed repeats it. Also of one that was extended from or by a number of minutes."""
+
+    FILE: ClassVar[str] = "lengths.json"
+    minutes: float
+    """0: the run has a number of steps now."""
+    seconds: float
+    """Since the first step, without the time in which nothing ran, and without what came before the first step."""
+    lengths: list[RunLength]
+
+
 class Environment(FileRecord):
     """Where and how a run was run: the machine, the versions, the command."""
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from electralab.records.run import RunLength
 from electralab.stopping import StopSignal
 from electralab.training.optimizer import Optimizer
 
@@ -88,6 +89,9 @@ class TrainStep:
         self.optimizer.set_rates(lr_factor)
         self.optimizer.step()
 
+    def tell(self, length: RunLength) -> None:
+        """The run is so long from its next step on; here its task knows already."""
+
     def collect(self) -> None:
         """Bring the run's state up to date, where parts of it are elsewhere; here all of it is in place."""
 
@@ -102,15 +106,14 @@ def train(
     train_step: TrainStep,
     lr_factor: Callable[[int], float],
     *,
-    first_step: int,
-    last_step: int,
+    steps: Iterable[int],
     clip_norm: float,
     scale: LossScale,
     stop: StopSignal,
 ) -> Iterator[StepReport]:
-    """Steps first..last. A stop signal abandons the step under way, before it has changed anything (Stopped)."""
+    """Step by step. A stop signal abandons the step under way, before it has changed anything (Stopped)."""
     with _interrupt_on(stop, train_step.model):
-        for step in range(first_step, last_step + 1):
+        for step in steps:
             loss = train_step.backward(step, scale.value)
             norms = train_step.norms(scale.value)
             norm = join_norms(norms.values())

@@ -21,12 +21,13 @@ from torch import Tensor
 from electralab import runtime
 from electralab.errors import UsageError, WorkerFailed
 from electralab.events import Event, Result
+from electralab.records.run import RunLength
 from electralab.stopping import StopSignal
 from electralab.training.checkpoint import TrainingState, write_part
 from electralab.training.group import Parallel, RankGroup, join_ranks
 from electralab.training.loop import TrainStep, measure_norms
 from electralab.training.trainer import StepStats
-from electralab.training.workers import SlicedTask, StepMemory, WorkerJob, WorkerPart
+from electralab.training.workers import PlannedTask, SlicedTask, StepMemory, WorkerJob, WorkerPart
 
 if TYPE_CHECKING:  # whose parts of torch take a second to import
     from electralab.training.sharded import ShardedPart
@@ -122,6 +123,10 @@ class RankStep(TrainStep):
         with self._group.connected():
             self._part.update(lr_factor, shrink)
 
+    def tell(self, length: RunLength) -> None:
+        self._group.command("length", length)
+        cast("PlannedTask", self._part.task).plan.add(length)
+
     def evaluate(self, *what: str) -> dict[int, Any]:
         """The answers of all ranks to an evaluation, with the weights that the first has now."""
         if not self._is_shared:
@@ -183,7 +188,6 @@ def follow(stop: StopSignal, device: torch.device) -> Any:
                         return result
                     case "job", job, num_slices, parallel:
                         torch.set_num_threads(job.threads)
-                        part = None  # the memory of a probe is free before the run's own
                         part = _make_part(job, num_slices, parallel, group)
                         continue
                 assert part is not None, "there is a job before its first step"
@@ -194,6 +198,8 @@ def follow(stop: StopSignal, device: torch.device) -> Any:
                         part.norms(scale)
                     case "update", lr_factor, shrink:
                         part.update(lr_factor, shrink)
+                    case "length", length:
+                        cast("PlannedTask", part.task).plan.add(length)
                     case "evaluate", is_averaged, *what:
                         group.gather(part.evaluate(is_averaged, *what), is_patient=True)
                     case "collect", has_moments:
@@ -213,7 +219,7 @@ def share_run(events: Iterator[Event[R]], stop: StopSignal, device: torch.device
     if num_ranks == 1:
         yield from events
         return
-    group = join_ranks(device)  # at once: the first may read and measure for minutes before its first step
+    group = join_ranks(device)  # at once: the first may read for minutes before its first step
     if rank > 0:
         yield Result(follow(stop, device))
         return

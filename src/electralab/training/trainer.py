@@ -8,6 +8,7 @@ TrainingTask, TrainingState -> Progress, Note...
 import math
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -29,7 +30,8 @@ from electralab.training.checkpoint import (
 from electralab.training.loop import StepReport, TrainStep, join_norms, train
 from electralab.training.metrics import MetricsLog, format_heldout, format_scores, format_step
 from electralab.training.optimizer import OptimizerConfig
-from electralab.training.schedule import LRSchedule
+from electralab.training.schedule import LRSchedule, StepPlan
+from electralab.training.time_budget import TimeBudget, Work
 
 TRAINING = "training"
 SNAPSHOT = "snapshot"
@@ -78,6 +80,7 @@ class LoopConfig:
     """How long a run is and how often it stops to write; only the first two belong to what the run is."""
 
     total_steps: int
+    """As planned first; what is not saved or logged counts in these."""
     evaluate_every: int
     log_every: int
     save_every: int
@@ -102,16 +105,22 @@ def take_steps(
     train_step: TrainStep,
     optimizer: OptimizerConfig,
     lr_schedule: LRSchedule,
-    total_steps: int,
+    plan: StepPlan,
     stop: StopSignal,
 ) -> Generator[StepReport]:
     """The steps of a run from where its state is, without anything around them."""
+
+    def steps() -> Iterator[int]:
+        step = state.progress.step
+        while not plan.is_last(step):
+            step += 1
+            yield step
+
     try:
         yield from train(
             train_step,
             lr_schedule,
-            first_step=state.progress.step + 1,
-            last_step=total_steps,
+            steps=steps(),
             clip_norm=optimizer.clip_norm,
             scale=state.scale,
             stop=stop,
@@ -131,8 +140,13 @@ class Trainer:
         lr_schedule: LRSchedule,
         stop: StopSignal,
         make_step: Callable[[], TrainStep] | None = None,
+        plan: StepPlan | None = None,
+        budget: TimeBudget | None = None,
     ) -> None:
-        """`make_step`: who computes the steps, if not this process alone; called when the state is restored."""
+        """`make_step`: who computes the steps, if not this process alone; called when the state is restored.
+
+        `plan`: how long the run is, if not as planned first; `budget`: the clock that decides it.
+        """
         self.run_dir = run_dir
         self.checkpoints_dir = run_dir / CHECKPOINTS
         self.state = state
@@ -142,6 +156,8 @@ class Trainer:
         self.lr_schedule = lr_schedule
         self.stop = stop
         self.make_step = make_step or (lambda: TrainStep(state.model, state.optimizer, task.micro_losses))
+        self.plan = plan or StepPlan.whole(config.total_steps)
+        self.budget = budget
         self.saved_step = -1
         self.line_step = 0
 
@@ -164,21 +180,24 @@ class Trainer:
 
     def train(self) -> Iterator[Update]:
         """Every step from the restored one to the end."""
-        progress, total = self.state.progress, self.config.total_steps
+        progress, total = self.state.progress, self.plan.total_steps
         train_step = TrainStep(self.state.model, self.state.optimizer, self.task.micro_losses)
         if progress.step >= total:
             yield Note(f"already finished: {total:,} steps")
         else:
             train_step = self.make_step()
             parameters = sum(parameter.numel() for parameter in self.state.model.parameters())
+            how, about = "resuming" if progress.step else "starting", "" if self.budget is None else "about "
             yield Note(
-                f"{'resuming' if progress.step else 'starting'} at step {progress.step + 1:,} of {total:,}, "
-                f"{parameters:,} parameters, {train_step.description}"
+                f"{how} at step {progress.step + 1:,} of {about}{total:,}, {parameters:,} parameters, "
+                f"{train_step.description}"
             )
         self.line_step = progress.step
         yield self._progress(TRAINING)
         log = MetricsLog(self.run_dir, progress.step - (1 if self.state.pending else 0))
         try:
+            if self.budget is not None:
+                self.budget.start()
             yield from self._log_pending(log)
             yield from self._take_steps(log, train_step)
         except Stopped:
@@ -186,21 +205,21 @@ class Trainer:
             if progress.step != self.saved_step:
                 train_step.collect()
                 yield from self._save(log, train_step)
+            if self.budget is not None:
+                self.budget.keep()
             raise
         finally:
             train_step.close()
             log.close()
 
     def _progress(self, phase: str, line: str = "") -> Progress:
-        return Progress(phase, self.state.progress.step, self.config.total_steps, line=line)
+        return Progress(phase, self.state.progress.step, self.plan.total_steps, line=line)
 
     def _take_steps(self, log: MetricsLog, train_step: TrainStep) -> Iterator[Update]:
         progress, config = self.state.progress, self.config
         tokens_before, seconds_before = progress.tokens, progress.seconds
         clock = time.perf_counter()
-        for report in take_steps(
-            self.state, train_step, self.optimizer, self.lr_schedule, config.total_steps, self.stop
-        ):
+        for report in take_steps(self.state, train_step, self.optimizer, self.lr_schedule, self.plan, self.stop):
             progress.step = report.step
             progress.tokens += self.task.stats.tokens
             progress.flops += self.task.stats.flops
@@ -217,12 +236,13 @@ class Trainer:
             # Amid skipped steps the weights may be past saving, and must not push out the checkpoints before them. An
             # adaptive loss scale skips a step now and then to find its value; that says nothing about the weights.
             is_sound = not report.is_skipped or self.state.scale.is_adaptive
-            is_end = report.step == config.total_steps
+            is_end = self.plan.is_last(report.step)
             is_saved = self._is_due(config.save_every) and (is_end or is_sound)
-            if is_saved or self._is_evaluated() or report.step in config.snapshot_steps:
+            is_snapshot = any(self.plan.reaches(report.step, place) for place in config.snapshot_steps)
+            if is_saved or self._is_evaluated() or is_snapshot:
                 train_step.collect()
             # Before the step can be saved: who resumes behind it has been told of it.
-            if report.step in config.snapshot_steps:
+            if is_snapshot:
                 yield self._progress(SNAPSHOT)
             if self._is_due(config.log_every) or self._is_evaluated():
                 speed = (progress.tokens - tokens_before) / max(progress.seconds - seconds_before, 1e-9)
@@ -236,14 +256,22 @@ class Trainer:
                 yield from self._log_pending(log)
             if is_saved:
                 yield from self._save(log, train_step)
+            if self.budget is not None and not is_end:
+                length, note = self.budget.decide(report.step, self.task.stats.flops)
+                if length is not None:
+                    train_step.tell(length)
+                yield from [Note(note)] if note else []
             clock = time.perf_counter()
 
     def _is_due(self, every: int) -> bool:
         step = self.state.progress.step
-        return step == self.config.total_steps or (every > 0 and step % every == 0)
+        return self.plan.is_last(step) or (every > 0 and step % every == 0)
 
     def _is_evaluated(self) -> bool:
-        return self.config.evaluate_every > 0 and self._is_due(self.config.evaluate_every)
+        return self.plan.reaches_multiple(self.state.progress.step, self.config.evaluate_every)
+
+    def _measure(self, work: Work) -> AbstractContextManager[None]:
+        return nullcontext() if self.budget is None else self.budget.measure(work)
 
     def _record_step(self, report: StepReport, speed: float) -> StepRecord:
         # Of each network, where there are several; what two share goes by the name of the first.
@@ -272,7 +300,7 @@ class Trainer:
         if record is None:
             return
         if self._is_evaluated():
-            with self.state.optimizer.averaged():
+            with self._measure("evaluation"), self.state.optimizer.averaged():
                 evaluated = self.task.evaluate(record)
             values = {**record.values, **evaluated.scores}
             record = StepRecord(step=record.step, values=values, warnings=list(evaluated.warnings))
@@ -280,7 +308,7 @@ class Trainer:
         log.write(record)
         self.state.pending = None
         # Live the losses beside the bar; a line of its own, live too, for a step with scores.
-        step, total, most = record.step, self.config.total_steps, self.config.most_lines
+        step, total, most = record.step, self.plan.total_steps, self.config.most_lines
         left = int(record["seconds"] / step * (total - step))
         line = f"step {step:>6}/{total}  {format_step(record)}  eta {left // 60}:{left % 60:02d}"
         is_due = not most or most * step // total > most * self.line_step // total
@@ -305,6 +333,7 @@ class Trainer:
 
     def _save(self, log: MetricsLog, train_step: TrainStep) -> Iterator[Update]:
         log.sync()
-        path = save_checkpoint(self.checkpoints_dir, self.state, self.config.keep, train_step.write_moments)
+        with self._measure("save"):
+            path = save_checkpoint(self.checkpoints_dir, self.state, self.config.keep, train_step.write_moments)
         self.saved_step = self.state.progress.step
         yield self._progress(TRAINING, f"saved {path}")

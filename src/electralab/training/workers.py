@@ -29,16 +29,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
 from multiprocessing.connection import Connection, wait
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor
 
 from electralab.errors import WorkerFailed
+from electralab.records.run import RunLength
 from electralab.runtime import child_environment, choose_workers
 from electralab.training.checkpoint import TrainingState
 from electralab.training.loop import MicroLosses, TrainStep, measure_norms
 from electralab.training.optimizer import orthogonalise_flops
+from electralab.training.schedule import StepPlan
 
 # Bytes, as torch aligns what it allocates: another alignment can change the bits of a product.
 _ALIGNMENT = 64
@@ -66,6 +68,12 @@ class SlicedTask(Protocol):
 
     @property
     def micro_losses(self) -> MicroLosses: ...
+
+
+class PlannedTask(SlicedTask, Protocol):
+    """A task whose steps depend on how long the run is, which may be decided on the way."""
+
+    plan: StepPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +146,10 @@ class SlicedStep(TrainStep):
         self._part.update(lr_factor, shrink)
         self._collect()
         self.optimizer.count_step()
+
+    def tell(self, length: RunLength) -> None:
+        self._ask("length", length)
+        self._collect()
 
     def close(self) -> None:
         """End the workers. They hold nothing that is not in the shared memory, and no step is left half updated."""
@@ -461,6 +473,9 @@ def serve_worker(connection_file: int, memory_file: int) -> None:
                     line.answer(part.norms(scale))
                 case "update", lr_factor, shrink:
                     part.update(lr_factor, shrink)
+                    line.answer(None)
+                case "length", length:
+                    cast("PlannedTask", task).plan.add(length)
                     line.answer(None)
     except _RunEnded:
         return

@@ -20,7 +20,11 @@ SETTINGS = "electralab.pretraining.settings:PretrainConfig"
 CONFIG_HELP = "a preset (tiny, hour, small, base, large, paper-small, …) or a TOML file"
 
 _DAY = 24 * 60.0
-_MINUTES = "train for about M minutes; turned into steps once, by a short probe"
+_MINUTES = "train for M minutes, export included: the run watches the clock"
+_CLOCK = (
+    "the number of steps is a guess: the run watches the clock, and counts anew every 2 % of its minutes; the learning "
+    "rate and all else that changes along a run bend with it"
+)
 _OBJECTIVE = "{choices}; or as published: roberta, albert, gpt, xlnet"
 PARALLEL_HELP = (
     "under torchrun, a rank has: ddp all of the networks, fsdp a shard, tensor heads and columns of each layer"
@@ -40,6 +44,7 @@ def add_flags(parser: Parser) -> None:
     spend("--tokens", type=positive, metavar="N", help="train on this many tokens: 1e7")
     spend("--flops", type=positive, metavar="X", help="train for this many floating-point operations: 1e14")
     spend("--minutes", type=positive, metavar="M", help=_MINUTES)
+    add("--min-steps", type=positive_int, metavar="N", help="with --minutes: take at least N steps, however long")
     add("--seed", dest=".seed", type=int, metavar="S", help="random seed of weights, masks and samples")
     add("--save-every", type=count, metavar="N", help="steps between checkpoints")
     add("--log-every", type=count, metavar="N", help="steps between log lines")
@@ -74,6 +79,7 @@ def pretrain(
     tokens: float | None = None,
     flops: float | None = None,
     minutes: float | None = None,
+    min_steps: int = 0,
     init_from: str | Path | None = None,
     init_generator: str | Path | None = None,
     match_tokens: bool = False,
@@ -100,6 +106,7 @@ def pretrain(
     """
     display = open_display(display)
     from electralab.config import ConfigLayer
+    from electralab.errors import UsageError
     from electralab.locations import find_folder
     from electralab.pretraining import stage
     from electralab.pretraining.cost import choose_budget
@@ -111,6 +118,8 @@ def pretrain(
     layers = [*([read_settings(config)] if config else []), ConfigLayer("command line", dict(settings or {}))]
     origin = as_model(init_from) if init_from else None
     settled = settle_settings(layers, Path(out), find_max_positions(origin) if origin else 0)
+    if min_steps and minutes is None:
+        raise UsageError("--min-steps: goes with --minutes, the budget that says how long; give that, or leave it out")
     asked = {"steps": steps, "tokens": tokens, "flops": flops, "minutes": minutes}
     request = stage.PretrainRequest(
         data_dir=find_folder(data, cache_gb, display.say),
@@ -132,6 +141,7 @@ def pretrain(
         match_tokens=match_tokens,
         branch_from=as_path(branch_from),
         preset=settled.preset,
+        min_steps=min_steps,
         notes=settled.notes,
     )
     if dry_run:
@@ -159,6 +169,7 @@ def run(call: Call) -> None:
             f"{f.format_count(result.tokens)} tokens, {result.epochs:g} times through "
             f"{f.format_number_of(result.rows, 'row')}, {f.format_flops(result.flops)} FLOPs; "
             f"{f.format_effort(result.estimated_minutes, result.estimated_memory_mb)}",
+            *([_CLOCK] if flags.minutes else []),
             begins if result.resumes_at <= result.steps else "every step is taken already",
             *([_point_to_plan(call, result)] if result.estimated_minutes > _DAY else []),
         )
