@@ -44,7 +44,7 @@ def add_flags(parser: Parser) -> None:
     spend("--tokens", type=positive, metavar="N", help="train on this many tokens: 1e7")
     spend("--flops", type=positive, metavar="X", help="train for this many floating-point operations: 1e14")
     spend("--minutes", type=positive, metavar="M", help=_MINUTES)
-    add("--min-steps", type=positive_int, metavar="N", help="with --minutes: take at least N steps, however long")
+    add("--min-steps", type=positive_int, metavar="N", help="with --minutes: take at least N steps; default: none")
     add("--seed", dest=".seed", type=int, metavar="S", help="random seed of weights, masks and samples")
     add("--save-every", type=count, metavar="N", help="steps between checkpoints")
     add("--log-every", type=count, metavar="N", help="steps between log lines")
