@@ -112,7 +112,7 @@ def take_steps(
 
     def steps() -> Iterator[int]:
         step = state.progress.step
-        while not plan.is_last(step):
+        while step < plan.length_at(step + 1).total_steps:  # not `is_last`: a run may be extended after its last step
             step += 1
             yield step
 
