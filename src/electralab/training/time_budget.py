@@ -137,10 +137,10 @@ class TimeBudget:
         seconds_left = total_seconds - used - self._seconds_between_steps(length, step, seconds_per_step)
         total = plan_total(length, step, seconds_left, seconds_per_step, self.min_steps)
         affordable = step + max(0, int(seconds_left / seconds_per_step))
-        said = self._describe(total, affordable, used + seconds_per_step * (total - step))
+        note = self._describe(total, affordable, used + seconds_per_step * (total - step))
         if total == length.total_steps:
             self.keep()
-            return None, said
+            return None, note
         decided = RunLength(
             step=step,
             position=position,
@@ -152,7 +152,7 @@ class TimeBudget:
         self.keep()
         plan.add(decided)
         self.fingerprint.model_copy(update={"total_steps": total}).write(self.run_dir)
-        return decided, said
+        return decided, note
 
     def keep(self) -> None:
         """Write down the decisions and the seconds used."""
