@@ -116,7 +116,7 @@ def test_what_cannot_be_measured_is_named(pair: Path, tmp_path: Path) -> None:
     with pytest.raises(ElectraError, match=r"odd\.tsv: .*label 'x'; labels are c and i"):
         measure(pair, odd)
     with pytest.raises(ElectraError, match="no such file"):
-        measure(pair, tmp_path / "nowhere.txt")
+        electralab.measure(pair, [tmp_path / "nowhere.txt"], dry_run=True)
     (tmp_path / "table.csv").write_text("a,b\n1,2\n")
     with pytest.raises(ElectraError, match="say with --kind which of"):
         measure(pair, tmp_path / "table.csv")

@@ -24,9 +24,6 @@ def measure_files(
     stop: StopSignal,
 ) -> Iterator[Event[MeasuringResult]]:
     """`kind` names one of INPUTS; empty: the one that the model reads the first file as."""
-    for file in (*files, *reference):
-        if not file.is_file():
-            raise InputError(f"{file}: no such file; give files to measure on")
     model = Model(path, config.windows)
     chosen = choose_input(model, files, kind)
     measurements = []

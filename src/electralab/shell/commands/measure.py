@@ -51,9 +51,13 @@ def measure(
     >>> electralab.measure("run", ["speeches.txt"], threads=1).measurements[0].source
     'typo'
     """
+    from electralab.errors import InputError
     from electralab.records.measurement import MeasurePlan
 
     paths, references = [[Path(path) for path in group] for group in (files, reference or ())]
+    for path in (*paths, *references):
+        if not path.is_file():
+            raise InputError(f"{path}: no such file; give files to measure on")
     if dry_run:
         return MeasurePlan(model=str(model), files=tuple(map(str, paths)), reference=tuple(map(str, references)))
     display = open_display(display)
