@@ -15,7 +15,7 @@ PAGES = (
         f"docs/{name}.md"
         for name in ("preparing", "pretraining", "schedules", "symbols", "logs", "series", "detecting", "finetuning")
     ),
-    *(f"docs/{name}.md" for name in ("python", "studies", "flops")),
+    *(f"docs/{name}.md" for name in ("fit", "python", "studies", "flops")),
 )
 TRUTH = "we the people of the united states are free and the congress shall keep the peace of the states ."
 
@@ -68,6 +68,7 @@ def test_the_commands_and_the_python_of_the_pages_run(tmp_path: Path) -> None:
     _write_texts(tmp_path)
     for page in PAGES:
         text = re.sub(r"--minutes \d+", "--minutes 0.05", (ROOT / page).read_text())
+        text = text.replace("--folds 2 --out", "--folds 2 --epochs 1 --out")
         run_page(tmp_path, text.replace("--out runs/messages --seeds 2", "--out runs/messages --seeds 2 --epochs 1"))
     assert (tmp_path / "runs/mine/export/discriminator/config.json").is_file()
     assert (tmp_path / "runs/short/checkpoints/step-25").is_dir()
