@@ -23,6 +23,7 @@ Statistic = Callable[[Indices], float]
 """A number computed from the rows whose indices are given, repetitions included."""
 
 _TAIL = 0.025
+_NORMAL_QUANTILE = 1.959963984540054  # of that tail
 # 7! orders are as quickly tried one and all as a few thousand are drawn.
 _ALL_ORDERS = 5040
 _PAIRED_RESAMPLES = 10_000
@@ -177,6 +178,18 @@ def unit_ranks(column: FloatArray) -> FloatArray:
     ranks = rankdata(column) - (len(column) + 1) / 2
     length = float(np.linalg.norm(ranks))
     return np.asarray(ranks / length if length else np.full(len(column), np.nan), dtype=np.float64)
+
+
+def share_interval(hits: int, count: int) -> Interval:
+    """A share and its 95 % interval (Wilson's), which is no point where all or none are hits.
+
+    >>> [(round(share.low, 3), round(share.high, 3)) for share in (share_interval(0, 10), share_interval(5, 10))]
+    [(0.0, 0.278), (0.237, 0.763)]
+    """
+    share, z = hits / count, _NORMAL_QUANTILE
+    centre, margin = share + z * z / (2 * count), z * sqrt(share * (1 - share) / count + (z / (2 * count)) ** 2)
+    scale = 1 + z * z / count
+    return Interval(share, (centre - margin) / scale, (centre + margin) / scale)
 
 
 def mean_interval(values: Sequence[float]) -> Interval:

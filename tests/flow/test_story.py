@@ -166,7 +166,7 @@ def test_what_quickstart_says_to_try_next_works_as_it_is_typed(tmp_path: Path) -
     """Not on the path, as after `make quickstart`."""
     write_text(tmp_path / "text.txt")
     environment = {**os.environ, "PATH": "/usr/bin:/bin"}
-    words = ("quickstart", "text.txt", "--out", "q", "--minutes", "0.002", *NETWORKS)
+    words = ("quickstart", "text.txt", "--out", "q", "--minutes", "0.002", "--min-steps", "2", *NETWORKS)
     command = [sys.executable, "-m", "electralab", *words]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -301,6 +301,11 @@ class QuickstartResult(PretrainResults):
     data: str
     swaps: int
     hits: int
+    hit_interval: tuple[float, float] | None = None
+    """95 %, of the share of the sentences; None where there was none to try."""
+    by_chance: float | None = None
+    """The share that choosing a token at random would find."""
+    is_useful: bool
 
 
 class QuickstartPlan(PlanRecord):

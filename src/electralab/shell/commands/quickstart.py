@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from electralab.shell.call import Call, Parser, positive
+from electralab.shell.call import Call, Parser, positive, positive_int
 from electralab.shell.commands.detect import detect, mark_tokens
 from electralab.shell.commands.prepare import format_report, prepare
 from electralab.shell.commands.pretrain import format_folder, pretrain, result_blocks
@@ -25,7 +25,15 @@ SUMMARY = "prepare, pre-train and try a tiny ELECTRA on a bundled text"
 EXAMPLE = "electra quickstart --minutes 5"
 CONFIG_HELP = "a preset or a TOML file for pre-training"
 
-_SENTENCES = 8
+# So many sentences are tried, and the first of them shown.
+_SENTENCES, _SHOWN = 200, 8
+# A model of the package, if it has one, is shown at these before another is trained.
+_MODEL = "hour-en"
+_EXAMPLES = (
+    "The committee will present its report to the elephant next week.",
+    "She opened the window because the room was too hot and sang.",
+    "Water boils at one hundred degrees and freezes at zero.",
+)
 _LEAST_WORDS, _MOST_WORDS = 10, 24
 
 
@@ -34,6 +42,7 @@ def add_flags(parser: Parser) -> None:
     add("inputs", nargs="*", metavar="INPUT", help="text files of your own, instead of the bundled text")
     add("--out", metavar="RUN", help="the run folder")
     add("--minutes", type=positive, metavar="M", help="how long to pre-train")
+    add("--min-steps", type=positive_int, metavar="N", help="train for at least N steps, however long they take")
     add("--seed", type=int, metavar="S", help="random seed")
 
 
@@ -46,6 +55,7 @@ def quickstart(
     out: str | Path = "runs/quickstart",
     *,
     minutes: float = 5.0,
+    min_steps: int = 1200,
     seed: int = 0,
     config: str | None = None,
     settings: GivenSettings | None = None,
@@ -62,10 +72,12 @@ def quickstart(
 
     from electralab.corpus.samples import write_bundled_text
     from electralab.display import TameConsole
+    from electralab.records.kinds import list_models
     from electralab.records.prepared import PreparedReport
     from electralab.records.run import PretrainResults, QuickstartPlan, QuickstartResult
     from electralab.reporting.terminal import color_tokens, print_blocks
     from electralab.runtime import name_command
+    from electralab.statistics import share_interval
 
     console = console or TameConsole(highlight=False, soft_wrap=True, markup=False, emoji=False)
     run_dir, data_dir = Path(out), Path(out) / "data"
@@ -76,6 +88,10 @@ def quickstart(
         texts = tuple(map(str, inputs)) or ("bundled",)
         return QuickstartPlan(text=texts, data=str(data_dir), run=str(out), minutes=minutes)
 
+    if (box := list_models().get(_MODEL)) is not None:
+        console.print(f"A model that is trained already: {_MODEL}", style="bold")
+        for detection in detect(box, _EXAMPLES):
+            console.print(color_tokens(mark_tokens(detection)))
     console.print("1. Text → rows", style="bold")
     files = [str(path) for path in inputs or write_bundled_text(run_dir / "text")]
     report = prepare(files, data_dir, settings={"seed": seed}, display=display)
@@ -86,7 +102,15 @@ def quickstart(
     console.print("2. Rows → generator and discriminator", style="bold")
     # The same command again finds both parts finished and only shows them.
     given = {"seed": seed, **(settings or {})}
-    results = pretrain(data_dir, run_dir, config=config or "tiny", settings=given, minutes=minutes, display=display)
+    results = pretrain(
+        data_dir,
+        run_dir,
+        config=config or "tiny",
+        settings=given,
+        minutes=minutes,
+        min_steps=min_steps,
+        display=display,
+    )
     assert isinstance(results, PretrainResults)
     print_blocks(console, result_blocks(results))
     for line in format_folder(str(run_dir), results.verdict.text if results.verdict else ""):
@@ -94,17 +118,32 @@ def quickstart(
 
     console.print("3. Verdicts on held-out sentences in which one word was swapped", style="bold")
     swaps, hits, by_chance = draw_swapped_words(data_dir, seed), 0, 0.0
-    for swap, detection in zip(swaps, detect(run_dir, [swap.text for swap in swaps]), strict=True):
+    detections = detect(run_dir, [swap.text for swap in swaps])
+    for number, (swap, detection) in enumerate(zip(swaps, detections, strict=True)):
         suspect = max(detection.tokens, key=lambda token: token.p_replaced, default=None)
         is_hit = suspect is not None and suspect.start < swap.end and suspect.end > swap.start
         hits += is_hit
-        by_chance += 1 / max(len(detection.tokens), 1)
+        by_chance += 1 / max(len(detection.tokens), 1) / len(swaps)
+        if number >= _SHOWN:
+            continue
         mark = Text("hit   ", style="bold green") if is_hit else Text("miss  ", style="bold red")
         marked = mark + color_tokens(mark_tokens(detection))
         console.print(marked.append(f"   [{swap.text[swap.start : swap.end]} ← {swap.original}]", style="dim"))
+    interval, is_useful = None, results.verdict is None or results.verdict.is_useful
     if swaps:
-        outcome = f"the swapped word is the most suspicious token in {hits} of {len(swaps)} sentences"
-        console.print(f"{outcome}; by chance about {by_chance:.1f}", style="dim")
+        interval = share_interval(hits, len(swaps))
+        is_useful &= interval.low > by_chance
+        share = f"in {hits} of {len(swaps)} sentences, {interval.value:.1%}"
+        shown = f"; {_SHOWN} are shown" if len(swaps) > _SHOWN else ""
+        console.print(
+            f"the swapped word is the most suspicious token {share} (95 % interval {interval.low:.1%} to "
+            f"{interval.high:.1%}); by chance {by_chance:.1%}{shown}"
+        )
+        if not is_useful:
+            console.print(
+                "too short to be useful: the model finds swapped words hardly more often than chance, or tells "
+                "replaced tokens from original ones hardly better than a guess; give it more --minutes"
+            )
     else:
         length = f"{_LEAST_WORDS} to {_MOST_WORDS} words"
         console.print(f"no whole sentence of {length} is held out, so there is none to try", style="dim")
@@ -123,7 +162,9 @@ def quickstart(
     console.print(f"  {electra} finetune {run_dir} --task classify --data {table} --out runs/messages")
     console.print(f"  {electra} prepare my_texts/ --out data/mine")
     console.print(f"  {electra} pretrain --data data/mine --out runs/mine --minutes 30")
-    facts = {"run": str(run_dir), "data": str(data_dir), "swaps": len(swaps), "hits": hits}
+    facts = {"run": str(run_dir), "data": str(data_dir), "swaps": len(swaps), "hits": hits, "is_useful": is_useful}
+    if interval is not None:
+        facts |= {"hit_interval": (interval.low, interval.high), "by_chance": by_chance}
     return QuickstartResult.model_validate(facts | results.to_json())
 
 
@@ -151,7 +192,7 @@ def draw_swapped_words(data_dir: Path, seed: int) -> list[SwappedWord]:
         sentences += [f"{text.strip()}." for text in inner if _LEAST_WORDS <= len(text.split()) <= _MOST_WORDS]
     # By hash and not by a generator: which sentences are shown depends on the seed alone.
     order = sorted(range(len(sentences)), key=lambda i: int(mix(seed, i)))
-    words = [word for i in order[_SENTENCES:] for word in sentences[i].split() if len(word) > 3 and word.isalpha()]
+    words = [word for i in order[_SHOWN:] for word in sentences[i].split() if len(word) > 3 and word.isalpha()]
     swaps = []
     for number, index in enumerate(order[:_SENTENCES]):
         tokens = sentences[index].split()
