@@ -109,7 +109,7 @@ def _train(request: PretrainRequest, stop: StopSignal, clock: Clock) -> Iterator
     run_dir, config = request.run_dir, request.config
     _check_run_folder(run_dir)
     with lock_folder(run_dir):
-        stored, log = _find_stored(run_dir)
+        stored, stored_log = _find_stored(run_dir)
         threads = request.choose_threads(stored, data)
         device = runtime.choose_device(config.runtime.device)
         runtime.use_exact_arithmetic(threads, device)
@@ -121,11 +121,11 @@ def _train(request: PretrainRequest, stop: StopSignal, clock: Clock) -> Iterator
         # What cannot be built is refused before anything is written.
         objective = build_objective(config, data, config.seed, device)
         workers = runtime.choose_workers(request.workers, config.batch.slices, threads, device)
-        begun = _find_begun(request, stored, log)
+        begun = _find_begun(request, stored, stored_log)
         steps = partial(_count_steps, request, data, objective, begun, lambda: workers * runtime.estimate_speed())
         fingerprint = _make_fingerprint(request, data, stored, threads, steps)
         total_steps = fingerprint.total_steps
-        log = _choose_lengths(request, stored, log, begun, total_steps)
+        log = _choose_lengths(request, stored, stored_log, begun, total_steps)
         plan = StepPlan.whole(total_steps) if log is None else StepPlan(log.lengths)
         state = build_state(objective, config)
         start_notes = _start_networks(request, objective, data)
@@ -168,7 +168,9 @@ def _train(request: PretrainRequest, stop: StopSignal, clock: Clock) -> Iterator
         if stored is None:
             write_file(run_dir / "config.toml", to_toml(config))
         runtime.describe_environment(threads, data=str(request.data_dir)).write(run_dir)
-        if log is not None:  # first: a run of minutes without it is one of an older version, which has a fixed length
+        if (
+            log is not None and log is not stored_log
+        ):  # first: a run of minutes without it is one of an older version, which has a fixed length
             log.write(run_dir)
         if stored != fingerprint:
             fingerprint.write(run_dir)
