@@ -168,9 +168,8 @@ def _train(request: PretrainRequest, stop: StopSignal, clock: Clock) -> Iterator
         if stored is None:
             write_file(run_dir / "config.toml", to_toml(config))
         runtime.describe_environment(threads, data=str(request.data_dir)).write(run_dir)
-        if (
-            log is not None and log is not stored_log
-        ):  # first: a run of minutes without it is one of an older version, which has a fixed length
+        # First: a run of minutes without it is one of an older version, which has a fixed length.
+        if log is not None and log is not stored_log:
             log.write(run_dir)
         if stored != fingerprint:
             fingerprint.write(run_dir)
