@@ -54,6 +54,25 @@ def test_raw_lines_are_named_in_three_commands(shell: Shell) -> None:
     printed = shell.must("detect", "run", "--logs", "new.log").out
     assert "event never seen" in printed
 
+    fitted = shell.must("calibrate", "run", "events", "--threads", "1", "--json").json
+    assert set(fitted["rows"]["scores"]) == {"foreign", "missing", "repeated", "moved", "mixed"}
+    assert fitted["rows"]["scores"]["mixed"]["auc"] > 0.8
+    assert (shell.folder / "run/export/calibration/sequences.json").is_file()
+    asked = shell.must("detect", "run", "--logs", "new.log", "--json").out.splitlines()
+    sessions = [json.loads(line) for line in asked]
+    assert sessions[-1]["tokens"][0]["reasons"] == ["event never seen"]
+    assert sessions[-1]["is_alarm"]
+    assert sessions[-1]["p_wrong"] > max(session["p_wrong"] for session in sessions[:-1])
+    assert sessions[-1]["reasons"][0] == "1 event never seen"
+    assert "disk" not in shell.must("detect", "run", "--logs", "new.log").out, "lines are named, not repeated"
+
+    planted = shell.must("measure", "run", "events/log/sessions.jsonl", "--resamples", 0, "--threads", 1, "--json").json
+    assert planted["kind"] == "sequences"
+    assert {row["source"] for row in planted["measurements"]} == set(fitted["rows"]["scores"])
+    names = [scores["name"] for scores in planted["measurements"][0]["detectors"]]
+    assert names[:2] == ["suspicion", "replaced"]
+    assert "unseen_sixes" in names
+
     again = shell.must("prepare", "shop.log", "--logs", *key, "--out", "events", "--sequence-length", "16")
     assert "the data is there already" in again.err
 

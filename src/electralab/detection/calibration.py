@@ -55,6 +55,8 @@ ScoreTokens = Callable[[Sequence[str]], list[ScoredText]]
 class CalibrationConfig(Settings):
     error_rate: float = Field(0.05, gt=0, lt=0.5)
     """The share of words that are taken to be wrong in the texts that will be read."""
+    false_alarms: float = Field(0.01, gt=0, lt=0.5)
+    """The share of normal sequences that a model of symbols may name."""
     words: int = Field(60_000, ge=_LEAST_WORDS)
     """How many words of text to plant damage in, at most; half of them are fitted on, the others measure."""
     seed: int = Field(0, ge=0)
@@ -110,21 +112,25 @@ class WordScorer:
         ]
 
 
-def combine(calibration: Calibration, features: Floats) -> Floats:
+def combine(calibration: Calibration, features: Floats, names: Sequence[str] = FEATURES) -> Floats:
     """(W, F) -> (W,) the logistic combination, before the curve."""
     total = np.full(len(features), calibration.intercept)
     for feature in calibration.features:
-        values = features[:, FEATURES.index(feature.name)].clip(feature.low, feature.high)
+        values = features[:, names.index(feature.name)].clip(feature.low, feature.high)
         total += feature.weight * (values - feature.mean) / feature.scale
     return total
 
 
 def probabilities(calibration: Calibration, features: Floats, error_rate: float | None = None) -> Floats:
+    return apply_curve(calibration, combine(calibration, features), error_rate)
+
+
+def apply_curve(calibration: Calibration, combined: Floats, error_rate: float | None = None) -> Floats:
     """Another error rate than that of the fit moves every probability by the ratio of the odds."""
     at, logits = np.array(calibration.knots).T
-    curve: Floats = np.interp(combine(calibration, features), at, logits)
+    curve: Floats = np.interp(combined, at, logits)
     if error_rate is not None:
-        curve += _logit(error_rate) - _logit(calibration.error_rate)
+        curve += log_odds(error_rate) - log_odds(calibration.error_rate)
     wrong: Floats = 1 / (1 + np.exp(-curve))
     return wrong
 
@@ -200,9 +206,9 @@ def calibrate(
         )
         # Damaged words weigh as much as the error rate says, however many could be planted.
         logits = combine(bare, everything.features)
-        weight = _weigh(everything.is_damaged, config.error_rate)
+        weight = weigh(everything.is_damaged, config.error_rate)
         isotonic = IsotonicRegression(out_of_bounds="clip").fit(logits, everything.is_damaged, sample_weight=weight)
-        knots = _smooth(isotonic.X_thresholds_, isotonic.y_thresholds_)
+        knots = smooth_steps(isotonic.X_thresholds_, isotonic.y_thresholds_)
         return bare.model_copy(update={"knots": knots})
 
     calibration = fit(kinds)
@@ -265,14 +271,14 @@ def _join(parts: Sequence[LabelledWords]) -> LabelledWords:
     return LabelledWords(features, damaged)
 
 
-def _weigh(is_damaged: NDArray[np.bool_], error_rate: float) -> Floats:
+def weigh(is_damaged: NDArray[np.bool_], error_rate: float) -> Floats:
     share = float(is_damaged.mean())
     return np.where(is_damaged, error_rate / share, (1 - error_rate) / (1 - share))
 
 
-def _smooth(at: Floats, shares: Floats) -> tuple[tuple[float, float], ...]:
+def smooth_steps(at: Floats, shares: Floats) -> tuple[tuple[float, float], ...]:
     """Steps become a rising line in logits; a share of exactly 0 or 1 is as sure as one word in ten thousand."""
-    logits = [_logit(min(max(float(share), 1e-4), 1 - 1e-4)) for share in shares]
+    logits = [log_odds(min(max(float(share), 1e-4), 1 - 1e-4)) for share in shares]
     knots: list[tuple[float, float]] = []
     for place, logit in zip(at.tolist(), logits, strict=True):
         if not knots or place > knots[-1][0] + 1e-9:
@@ -281,7 +287,7 @@ def _smooth(at: Floats, shares: Floats) -> tuple[tuple[float, float], ...]:
     return tuple(knots)
 
 
-def _logit(share: float) -> float:
+def log_odds(share: float) -> float:
     return math.log(share / (1 - share))
 
 
@@ -301,11 +307,11 @@ def _measure(calibration: Calibration, without: Calibration, words: LabelledWord
 
 
 def measure_calibration(
-    calibration: Calibration, words: LabelledWords, error_rate: float
+    calibration: Calibration, words: LabelledWords, error_rate: float, names: Sequence[str] = FEATURES
 ) -> tuple[float, tuple[CalibrationPoint, ...]]:
     """The mean distance of probability and share of damaged words over bins of equal numbers of words, and the bins."""
-    predicted = probabilities(calibration, words.features, error_rate)
-    weight = _weigh(words.is_damaged, error_rate)
+    predicted = apply_curve(calibration, combine(calibration, words.features, names), error_rate)
+    weight = weigh(words.is_damaged, error_rate)
     order = np.argsort(predicted, kind="stable")
     points, error = [], 0.0
     for chosen in np.array_split(order, _BINS):

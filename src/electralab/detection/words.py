@@ -128,6 +128,11 @@ FEATURES = (
 )
 
 
+GUESSED = ("surprise", "rank", "best", "p_best")
+"""What a generator says of a symbol that is hidden: minus log p of it, how many are likelier, and the id of the likeliest
+with its probability."""
+
+
 @dataclass(frozen=True, slots=True)
 class Words:
     spans: list[WordSpan]
@@ -309,6 +314,33 @@ class WordReader:
         for cells, log_probs in self._log_probs(rows, places, stop):
             compared = [(cell, owners[row], index) for cell, (row, index) in enumerate(cells)]
             self._compare(texts, spans, compared, log_probs, slips)
+
+    def guess_symbols(self, rows: Sequence[Ids], stop: StopSignal) -> list[Floats]:
+        """(n, len(GUESSED)) of the symbols of each row, each hidden by itself; 0 without a generator."""
+        guessed = [np.zeros((len(ids), len(GUESSED))) for ids in rows]
+        if self.generator is None:
+            return guessed
+        masked: list[Ids] = []
+        places: list[list[tuple[int, int]]] = []
+        owners: list[int] = []
+        for number, ids in enumerate(rows):
+            for start in range(0, len(ids), self._row_size):
+                chunk = ids[start : start + self._row_size]
+                for offset in range(min(_HIDDEN_EVERY, len(chunk))):
+                    row = chunk.copy()
+                    row[offset::_HIDDEN_EVERY] = self.tokenizer.special.mask
+                    masked.append(row)
+                    places.append([(column, start + column) for column in range(offset, len(chunk), _HIDDEN_EVERY)])
+                    owners.append(number)
+        for cells, log_probs in self._log_probs(masked, places, stop):
+            true_ids = torch.tensor([int(rows[owners[row]][index]) for row, index in cells])
+            own = log_probs.gather(1, true_ids[:, None])  # (m, 1)
+            best, best_ids = log_probs.max(dim=1)
+            surprise = (-own.squeeze(1)).clamp(max=_MOST_SURPRISING)
+            columns = [surprise, (log_probs > own).sum(dim=1).float(), best_ids.float(), best.exp()]
+            for (row, index), values in zip(cells, torch.stack(columns, dim=1).double().numpy(), strict=True):
+                guessed[owners[row]][index] = values
+        return guessed
 
     def _is_doubtful(self, text: ScoredText, word: WordSpan, guessed: Floats) -> bool:
         written, tokens = text.text[word.start : word.end], slice(word.first, word.after)

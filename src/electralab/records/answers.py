@@ -62,6 +62,14 @@ class Detection(AnswerRecord):
     """Whether none passes 0.5, so that `suspicious` names the most suspicious of this text."""
     warning: str | None = None
     """What speaks against these scores: the model's held-out scores, or that it knows no token of the text."""
+    p_wrong: float | None = None
+    """Of a calibrated model of symbols: the probability that the sequence is not normal."""
+    suspicion: float | None = None
+    """The same before its curve, in which hardly two sequences are equal: by it sequences are put in order."""
+    is_alarm: bool | None = None
+    """Whether that is above what so many normal sequences pass as the stated rate of false alarms says."""
+    reasons: tuple[str, ...] = ()
+    """Why, in words."""
     session: str | None = None
     """Of a log: the key that the lines share, or which lines they are."""
     lines: tuple[int, ...] = ()

@@ -60,3 +60,23 @@ class Calibration(FileRecord):
     calibration_error: float
     """The mean distance of probability and share of wrong words, in ten bins of equal numbers of words."""
     curve: tuple[CalibrationPoint, ...] = ()
+
+
+class SequenceCalibration(FileRecord):
+    """Of a model of symbols: one combination for events, one for whole sequences."""
+
+    FILE: ClassVar[str] = "sequences.json"
+
+    error_rate: float
+    """The share of wrong events, and of wrong sequences, for which the probabilities hold."""
+    events: Calibration
+    rows: Calibration
+    false_alarms: float
+    """The share of normal sequences that the threshold may name."""
+    threshold: float
+    """Of the combination for sequences, before its curve, on normal sequences that were not fitted on."""
+    normal_rows: int
+    """How many these are."""
+    counted_rows: int
+    """Normal sequences that new ones are compared with."""
+    seed: int

@@ -10,6 +10,9 @@ from electralab.records.record import FileRecord, Record
 LOG = "log"
 """The folder, in prepared data and beside the networks of a model, of what is known of the lines of a log."""
 
+SESSIONS = "sessions.jsonl"
+"""In that folder of prepared data: the events of each session."""
+
 
 class LogTemplate(Record):
     event: str

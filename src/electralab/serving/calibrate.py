@@ -13,11 +13,13 @@ from electralab.corpus.documents import DocumentFilter, DocumentStream, Duplicat
 from electralab.corpus.readers import ReadingConfig
 from electralab.corpus.sources import find_sources
 from electralab.detection.calibration import CalibrationConfig, calibrate, save_calibration
+from electralab.detection.sequence_calibration import DAMAGE_KINDS, calibrate_sequences, save_sequences
+from electralab.detection.sequences import SequenceCounts
 from electralab.detection.words import ScoredText, WordFrequencies
-from electralab.errors import InputError
 from electralab.events import Event, Note, Progress, Result
-from electralab.records.calibration import Calibration
+from electralab.records.calibration import Calibration, SequenceCalibration
 from electralab.records.kinds import refuse_bundled
+from electralab.records.logs import LOG, SESSIONS
 from electralab.records.series import SeriesCalibration
 from electralab.serving.inputs import tokenize
 from electralab.serving.model import Model
@@ -46,15 +48,14 @@ def calibrate_series(
 
 def calibrate_model(
     path: Path, inputs: Sequence[str], config: CalibrationConfig, stop: StopSignal
-) -> Iterator[Event[Calibration]]:
+) -> Iterator[Event[Calibration | SequenceCalibration]]:
     """Damage is planted in documents that `prepare` holds out, if there are enough; words are counted in the others."""
     refuse_bundled(path)
     model = Model(path, raw=True)
     detector = model.make_detector()
     if detector.tokenizer.is_symbols:
-        raise InputError(
-            f"{path}: is a model of symbols, whose words are not spelt; only models of text are calibrated"
-        )
+        yield from _calibrate_symbols(model, inputs, config, stop)
+        return
     filters = FilterConfig()
     kept, duplicates = DocumentFilter(filters, repair=False), DuplicateFilter(filters)
     documents: list[str] = []
@@ -91,5 +92,48 @@ def calibrate_model(
             where = save_calibration(model.network_folder.parent, update, reader.frequencies)
             yield Note(f"calibrated  {where}")
             yield Result(update)
+        else:
+            yield update
+
+
+def _calibrate_symbols(
+    model: Model, inputs: Sequence[str], config: CalibrationConfig, stop: StopSignal
+) -> Iterator[Event[Calibration | SequenceCalibration]]:
+    """Normal sequences; those that `prepare` holds out come first, and at most a third is planted with damage."""
+    logs = [Path(name) / LOG / SESSIONS for name in inputs]
+    names = [str(log) if log.is_file() else name for log, name in zip(logs, inputs, strict=True)]
+    counting = DocumentFilter(FilterConfig(), repair=False, symbols=True)
+    rows: list[list[str]] = []
+    keys: list[int] = []
+    for batch in DocumentStream(find_sources(names, symbols=True).files, ReadingConfig(), symbols=True, stop=stop):
+        counted = counting.count(batch)
+        rows += [list(row) for row in batch if isinstance(row, tuple)]
+        keys += counted["key"].tolist()
+        yield Progress("reading", len(rows), 0)
+    order = np.argsort(split_ranks(np.array(keys, dtype=np.uint64), config.seed), kind="stable").tolist()
+    chosen: list[int] = []
+    most = config.words // (1 + len(DAMAGE_KINDS))
+    for index in order[: len(order) // 3]:
+        if most <= 0:
+            break
+        chosen.append(index)
+        most -= len(rows[index])
+    planted = [rows[index] for index in chosen]
+    counted_rows = [rows[index] for index in order[len(chosen) :]]
+    for update in calibrate_sequences(
+        model.make_event_scorer(stop),
+        counted_rows,
+        planted,
+        error_rate=config.error_rate,
+        false_alarms=config.false_alarms,
+        seed=config.seed,
+        stop=stop,
+    ):
+        if isinstance(update, SequenceCalibration):
+            # What was planted in is normal as well, and new sequences are compared with all.
+            stored = update.model_copy(update={"counted_rows": len(rows)})
+            where = save_sequences(model.network_folder.parent, stored, SequenceCounts.count(rows))
+            yield Note(f"calibrated  {where}")
+            yield Result(stored)
         else:
             yield update

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from electralab.detection.calibration import WordScorer
+from electralab.detection.sequence_calibration import SequenceScorer, SequenceScores
 from electralab.detection.words import ScoredText
 from electralab.model.electra import Discriminator
 from electralab.model.encoder import LAST_STATES, Encoder, HiddenStates
@@ -131,10 +132,12 @@ class Detector(_WindowHandler):
         config: WindowConfig,
         heldout: HeldoutScores | None = None,
         scorer: WordScorer | None = None,
+        sequences: SequenceScorer | None = None,
     ) -> None:
-        """`heldout`: None where the folder says nothing of its scores. `scorer`: None where it has no calibration."""
+        """`heldout`: None where the folder says nothing of its scores. `scorer`, of text, and `sequences`, of symbols:
+        None where it has no calibration."""
         super().__init__(model, tokenizer, config)
-        self.heldout, self.scorer = heldout, scorer
+        self.heldout, self.scorer, self.sequences = heldout, scorer, sequences
 
     def detect_many(self, texts: Sequence[TextInput]) -> list[Detection]:
         return self.answer([self.parse(given) for given in texts])
@@ -144,6 +147,13 @@ class Detector(_WindowHandler):
 
     def answer(self, texts: Sequence[TokenizedText], stop: StopSignal = NO_STOP) -> list[Detection]:
         scored = self.score_tokens(texts, stop)
+        if self.sequences is not None:
+            rows = [[text.text[start:end] for start, end in text.offsets] for text in texts]
+            judged = self.sequences.score(rows, self.tokenizer.token)
+            return [
+                self._describe_sequence(self._describe(text, tokens.logits, own.p_events), own)
+                for text, tokens, own in zip(texts, scored, judged, strict=True)
+            ]
         if self.scorer is None:
             return [self._describe(text, scores.logits) for text, scores in zip(texts, scored, strict=True)]
         detections = []
@@ -220,6 +230,25 @@ class Detector(_WindowHandler):
             warning = _ALL_UNKNOWN
         return Detection(
             text=text, tokens=tokens, suspicious=tuple(suspicious), is_relative=is_relative, warning=warning
+        )
+
+    def _describe_sequence(self, detection: Detection, scores: SequenceScores) -> Detection:
+        """With why its events are suspected, and what is said of it as a whole."""
+        assert self.sequences is not None
+        named = set() if detection.is_relative else set(detection.suspicious)
+        tokens = tuple(
+            token.model_copy(update={"reasons": reasons}) if index in named else token
+            for index, (token, reasons) in enumerate(zip(detection.tokens, scores.reasons, strict=True))
+        )
+        is_alarm = scores.suspicion > self.sequences.calibration.threshold
+        return detection.model_copy(
+            update={
+                "tokens": tokens,
+                "p_wrong": scores.p_row,
+                "suspicion": scores.suspicion,
+                "is_alarm": is_alarm,
+                "reasons": scores.row_reasons if is_alarm else (),
+            }
         )
 
 

@@ -13,13 +13,15 @@ from itertools import islice
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 from torch import nn
 
 from electralab.artifacts import verify_folder
 from electralab.corpus.logs import LogReader, Session, read_lines
 from electralab.corpus.sources import find_sources
 from electralab.detection import calibration
-from electralab.detection.words import WordFrequencies, WordReader
+from electralab.detection.sequence_calibration import ScoreEvents, SequenceScorer, load_sequences
+from electralab.detection.words import Floats, WordFrequencies, WordReader
 from electralab.errors import ElectraError, InputError
 from electralab.finetuning.task_model import load_models, load_task_config
 from electralab.fitting.answerer import Answerer, answer_with, load_fitted, locate_fitted
@@ -38,11 +40,11 @@ from electralab.records.series import SeriesCalibration, SeriesDetection, Series
 from electralab.records.tuned import PredictionRow, read_rows
 from electralab.serving.encoder_handlers import Detector, Embedder, Vector
 from electralab.serving.generator_handlers import CorruptionDemo, MaskFiller
-from electralab.serving.inputs import TextInput, WindowConfig
+from electralab.serving.inputs import TextInput, WindowConfig, tokenize
 from electralab.serving.predictor import PredictConfig, Predictor
 from electralab.serving.proofreader import ProofreadConfig, Proofreader
 from electralab.serving.series import SeriesDetector
-from electralab.stopping import NO_STOP
+from electralab.stopping import NO_STOP, StopSignal
 from electralab.tasks.kind import TaskInput
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -211,6 +213,8 @@ class Model:
     def detector(self) -> Detector:
         scorer = None
         path = self.network_folder.parent / calibration.FOLDER
+        if path.is_dir() and not self._is_raw and self._require("detect").tokenizer.is_symbols:
+            return self.make_detector(sequences=SequenceScorer(*load_sequences(path), self.make_event_scorer(NO_STOP)))
         if path.is_dir() and not self._is_raw:
             stored, frequencies = calibration.load_calibration(path)
             scorer = calibration.WordScorer(stored, self.make_reader(frequencies), self._windows.error_rate)
@@ -221,10 +225,25 @@ class Model:
         """Of the discriminator; beside it lie the generator and the calibration."""
         return self._require("detect").folder
 
-    def make_detector(self, scorer: calibration.WordScorer | None = None) -> Detector:
+    def make_event_scorer(self, stop: StopSignal) -> ScoreEvents:
+        """What both networks say of the events of sequences."""
+        detector, reader = self.make_detector(), self.make_reader(WordFrequencies({}, 0))
+
+        def score(rows: Sequence[Sequence[str]]) -> list[Floats]:
+            # A symbol that is no symbol of the vocabulary is unknown to both networks.
+            scored = detector.score_tokens([tokenize(detector.tokenizer, row, is_literal=True) for row in rows], stop)
+            guessed = reader.guess_symbols([text.ids for text in scored], stop)
+            return [np.column_stack([text.logits, values]) for text, values in zip(scored, guessed, strict=True)]
+
+        return score
+
+    def make_detector(
+        self, scorer: calibration.WordScorer | None = None, sequences: SequenceScorer | None = None
+    ) -> Detector:
         loaded = self._require("detect")
         assert isinstance(loaded.network, Discriminator)
-        return Detector(loaded.network, loaded.tokenizer, self._windows, read_heldout_scores(loaded.folder), scorer)
+        heldout = read_heldout_scores(loaded.folder)
+        return Detector(loaded.network, loaded.tokenizer, self._windows, heldout, scorer, sequences)
 
     def make_reader(self, frequencies: WordFrequencies) -> WordReader:
         """Of what is known of a word: by the generator too, where it reads the same tokens."""

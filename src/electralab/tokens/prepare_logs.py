@@ -16,12 +16,12 @@ from electralab.corpus.sources import STANDARD_INPUT, ByteCounter, find_sources,
 from electralab.corpus.templates import Pieces, TemplateMiner, TemplateTree
 from electralab.errors import DamagedArtifact, InputError, UsageError
 from electralab.events import Event, Note, Progress
-from electralab.records.logs import LOG, LogTemplates, SessionRule
+from electralab.records.logs import LOG, SESSIONS, LogTemplates, SessionRule
 from electralab.records.prepared import PreparedPass, PreparedReport
 from electralab.stopping import StopSignal
 from electralab.tokens.prepare import PrepareConfig, prepare, require_own_folder
 
-SESSIONS, LINES = "sessions.jsonl", "lines.csv.gz"
+LINES = "lines.csv.gz"
 _REPORTED = 1 << 14
 _FORMAT = 1
 

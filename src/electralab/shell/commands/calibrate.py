@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,12 +11,15 @@ from electralab.shell.call import Call, Parser, as_model, open_display, positive
 if TYPE_CHECKING:
     from electralab.config import GivenSettings
     from electralab.display import Display
-    from electralab.records.calibration import Calibration
+    from electralab.records.calibration import Calibration, CalibrationScores, SequenceCalibration
     from electralab.records.series import SeriesCalibration
+    from electralab.reporting.blocks import Table
 
 SUMMARY = "fit on planted errors how likely a word is wrong, for detect, proofread and serve"
 EXAMPLE = "electra calibrate runs/mine my_texts/"
 SETTINGS = "electralab.detection.calibration:CalibrationConfig"
+
+_FALSE_ALARMS = "of symbols: the share of normal sequences that may be named"
 
 
 def add_flags(parser: Parser) -> None:
@@ -29,6 +32,7 @@ def add_flags(parser: Parser) -> None:
         help="files or folders of text, best those that it was trained on; of time series, normal ones",
     )
     add("--error-rate", dest=".error_rate", type=float, metavar="P", help="the share of words that are wrong")
+    add("--false-alarms", dest=".false_alarms", type=float, metavar="P", help=_FALSE_ALARMS)
     add("--words", dest=".words", type=positive_int, metavar="N", help="maximum number of words to plant errors in")
     add("--seed", dest=".seed", type=int, metavar="S", help="random seed of the planted errors and of prepare")
     add("--threads", type=positive_int, metavar="N", help="CPU threads; default: all cores")
@@ -42,10 +46,11 @@ def calibrate(
     settings: GivenSettings | None = None,
     threads: int = 0,
     display: Display | None = None,
-) -> Calibration | SeriesCalibration:
+) -> Calibration | SequenceCalibration | SeriesCalibration:
     """Texts -> how the discriminator's, the generator's and counted evidence about a word make one probability.
 
-    It is stored beside the model's networks; from then on detections have `p_wrong`.
+    It is stored beside the model's networks; from then on detections have `p_wrong`. A model of symbols takes normal
+    sequences: JSON lines of lists, or the folder of a prepared log.
 
     >>> electralab.calibrate("run", ["speeches.txt"], threads=1).error_rate
     0.05
@@ -65,6 +70,7 @@ def calibrate(
 
 
 def run(call: Call) -> None:
+    from electralab.records.calibration import Calibration
     from electralab.records.series import SeriesCalibration
     from electralab.reporting.blocks import Table
 
@@ -79,13 +85,26 @@ def run(call: Call) -> None:
         series_rows = [[kind, *(f"{part.auc[way]:.3f}" for way in ways)] for kind, part in result.planted.items()]
         call.print(Table("stretches planted in normal points, AUC by evidence", ["planted", *ways], series_rows))
         call.print(f"detect uses {result.evidence}; --evidence chooses otherwise")
-        call.answer(result)
-        return
-    head = ["planted", "words", "wrong", "AUC", "average precision", "precision at recall .5", "AUC, kind left out"]
-    rows = []
-    for kind, scores in result.scores.items():
-        shares = (scores.auc, scores.average_precision, scores.precision_at_half, scores.without_kind_auc or 0.0)
-        rows.append([kind, f"{scores.words:,}", f"{scores.damaged:,}", *(f"{share:.3f}" for share in shares)])
-    call.print(Table("words that were not fitted on", head, rows))
-    call.print(f"calibration error {result.calibration_error:.3f} at {result.error_rate:.0%} wrong words")
+    elif isinstance(result, Calibration):
+        call.print(_tabulate("words", result.scores, last="AUC, kind left out"))
+        call.print(f"calibration error {result.calibration_error:.3f} at {result.error_rate:.0%} wrong words")
+    else:
+        call.print(_tabulate("events", result.events.scores), _tabulate("sequences", result.rows.scores))
+        call.print(
+            f"calibration error {result.events.calibration_error:.3f} of events, {result.rows.calibration_error:.3f} "
+            f"of sequences, at {result.error_rate:.0%} wrong; threshold for {result.false_alarms:.1%} false "
+            f"alarms from {result.normal_rows:,} normal sequences"
+        )
     call.answer(result)
+
+
+def _tabulate(unit: str, by_kind: Mapping[str, CalibrationScores], last: str = "") -> Table:
+    from electralab.reporting.blocks import Table
+
+    head = ["planted", unit, "wrong", "AUC", "average precision", "precision at recall .5", *([last] if last else [])]
+    rows = []
+    for kind, scores in by_kind.items():
+        shares = [scores.auc, scores.average_precision, scores.precision_at_half]
+        shares += [scores.without_kind_auc or 0.0] * bool(last)
+        rows.append([kind, f"{scores.words:,}", f"{scores.damaged:,}", *(f"{share:.3f}" for share in shares)])
+    return Table(f"{unit} that were not fitted on", head, rows)

@@ -133,14 +133,27 @@ def _run_logs(call: Call) -> None:
         for detection in detections:
             print_json(detection.to_json())
         return
-    named = [detection for detection in detections if detection.suspicious and not detection.is_relative]
-    call.console.file.write("session\tline\tsuspicion\tevent\treasons\ttemplate\n")
+    named = [
+        detection
+        for detection in detections
+        if detection.is_alarm or (detection.suspicious and not detection.is_relative)
+    ]
+    # Without a calibration in the order of the log.
+    named.sort(key=lambda detection: -(detection.suspicion or 0.0))
+
+    def write(*cells: object) -> None:
+        call.console.file.write(tame("\t".join(map(str, cells))) + "\n")
+
+    write("session", "line", "suspicion", "event", "reasons", "template")
     for detection in named:
-        for index in detection.suspicious:
+        if detection.is_alarm:
+            where, why = f"{detection.lines[0]}-{detection.lines[-1]}", "; ".join(detection.reasons)
+            write(detection.session, where, f"{detection.p_wrong:.4f}", "", why, "")
+        for index in () if detection.is_relative else detection.suspicious:
             token = detection.tokens[index]
             why = "; ".join(token.reasons) or ("event never seen" if token.unknown else "")
-            cells = (detection.session, detection.lines[index], f"{token.suspicion:.4f}", token.text, why)
-            call.console.file.write(tame("\t".join(map(str, (*cells, token.template or "")))) + "\n")
+            line, template = detection.lines[index], token.template or ""
+            write(detection.session, line, f"{token.suspicion:.4f}", token.text, why, template)
     call.display.say(f"{format_number_of(len(named), 'session')} of {len(detections):,} with suspicious lines")
 
 
