@@ -48,11 +48,12 @@ _COLUMNS = ("counts", "followed", "followers", "preceded", "predecessors")
 # Standard deviations of normal events, and rows, beyond which a feature says no more.
 _CLIPPED = 20.0
 _LEAST_ROWS = 40
+_ROUNDING = 1e-4
 # The share of events that are damaged in a row lies between one event and this.
 _MOST_DAMAGED = 0.3
 _LONGEST_SPAN = 5
 # A longer row is cut for the fit: so many events say enough.
-_MOST_EVENTS = 1_000
+MOST_EVENTS = 300
 # A penalty for large weights, in squares of standard deviations per row of the fit.
 _RIDGE = 1e-3
 
@@ -237,7 +238,7 @@ def calibrate_sequences(
 ) -> Iterator[Update | SequenceCalibration]:
     """Normal sequences to count in, and others to plant damage in: every second of these is fitted on, the rest
     measure, and set the threshold."""
-    rows = [row[:_MOST_EVENTS] for row in rows if len(row) > 1]
+    rows = [row[:MOST_EVENTS] for row in rows if len(row) > 1]
     if len(rows) < _LEAST_ROWS:
         raise InputError(
             f"{len(rows):,} normal sequences are too few to plant damage in, of at least {_LEAST_ROWS}; give more"
@@ -298,7 +299,8 @@ def calibrate_sequences(
             if labelled.is_damaged.any():
                 scores[number][kind] = _measure(fitted[number], labelled, names_of)
     normal = np.sort(combine(fitted[1], tested.features[~tested.is_damaged], ROW_FEATURES))
-    threshold = float(normal[min(len(normal) - 1, int(np.ceil(len(normal) * (1 - false_alarms))))])
+    # Equal rows are equal to rounding only, which depends on the rows beside them in a batch.
+    threshold = float(normal[min(len(normal) - 1, int(np.ceil(len(normal) * (1 - false_alarms))))]) + _ROUNDING
     finished = []
     for calibration, labelled, names_of, own in zip(
         fitted, (tested_events, tested), (EVENT_FEATURES, ROW_FEATURES), scores, strict=True

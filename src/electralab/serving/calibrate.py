@@ -13,10 +13,11 @@ from electralab.corpus.documents import DocumentFilter, DocumentStream, Duplicat
 from electralab.corpus.readers import ReadingConfig
 from electralab.corpus.sources import find_sources
 from electralab.detection.calibration import CalibrationConfig, calibrate, save_calibration
-from electralab.detection.sequence_calibration import DAMAGE_KINDS, calibrate_sequences, save_sequences
+from electralab.detection.sequence_calibration import DAMAGE_KINDS, MOST_EVENTS, calibrate_sequences, save_sequences
 from electralab.detection.sequences import SequenceCounts
 from electralab.detection.words import ScoredText, WordFrequencies
 from electralab.events import Event, Note, Progress, Result
+from electralab.randomness import mix
 from electralab.records.calibration import Calibration, SequenceCalibration
 from electralab.records.kinds import refuse_bundled
 from electralab.records.logs import LOG, SESSIONS
@@ -29,6 +30,7 @@ from electralab.tokens.shards import split_ranks
 # A word has about six characters.
 _CHARACTERS_PER_WORD = 8
 _LEAST_DOCUMENTS = 20
+_LEAST_SEQUENCES = 120
 
 
 def calibrate_series(
@@ -99,25 +101,24 @@ def calibrate_model(
 def _calibrate_symbols(
     model: Model, inputs: Sequence[str], config: CalibrationConfig, stop: StopSignal
 ) -> Iterator[Event[Calibration | SequenceCalibration]]:
-    """Normal sequences; those that `prepare` holds out come first, and at most a third is planted with damage."""
+    """Normal sequences, of which at most a third is planted with damage.
+
+    They are drawn one by one, not by content as `prepare` holds out: new sequences, too, are mostly equal to old ones.
+    """
     logs = [Path(name) / LOG / SESSIONS for name in inputs]
     names = [str(log) if log.is_file() else name for log, name in zip(logs, inputs, strict=True)]
-    counting = DocumentFilter(FilterConfig(), repair=False, symbols=True)
     rows: list[list[str]] = []
-    keys: list[int] = []
     for batch in DocumentStream(find_sources(names, symbols=True).files, ReadingConfig(), symbols=True, stop=stop):
-        counted = counting.count(batch)
         rows += [list(row) for row in batch if isinstance(row, tuple)]
-        keys += counted["key"].tolist()
         yield Progress("reading", len(rows), 0)
-    order = np.argsort(split_ranks(np.array(keys, dtype=np.uint64), config.seed), kind="stable").tolist()
+    order = np.argsort(mix(config.seed, np.arange(len(rows))), kind="stable").tolist()
     chosen: list[int] = []
     most = config.words // (1 + len(DAMAGE_KINDS))
     for index in order[: len(order) // 3]:
-        if most <= 0:
+        if most <= 0 and len(chosen) >= _LEAST_SEQUENCES:
             break
         chosen.append(index)
-        most -= len(rows[index])
+        most -= min(len(rows[index]), MOST_EVENTS)
     planted = [rows[index] for index in chosen]
     counted_rows = [rows[index] for index in order[len(chosen) :]]
     for update in calibrate_sequences(
@@ -130,10 +131,9 @@ def _calibrate_symbols(
         stop=stop,
     ):
         if isinstance(update, SequenceCalibration):
-            # What was planted in is normal as well, and new sequences are compared with all.
-            stored = update.model_copy(update={"counted_rows": len(rows)})
-            where = save_sequences(model.network_folder.parent, stored, SequenceCounts.count(rows))
+            # New sequences are compared with those that the threshold was found beside, or it would not hold.
+            where = save_sequences(model.network_folder.parent, update, SequenceCounts.count(counted_rows))
             yield Note(f"calibrated  {where}")
-            yield Result(stored)
+            yield Result(update)
         else:
             yield update
