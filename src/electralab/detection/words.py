@@ -129,8 +129,8 @@ FEATURES = (
 
 
 GUESSED = ("surprise", "rank", "best", "p_best")
-"""What a generator says of a symbol that is hidden: minus log p of it, how many are likelier, and the id of the likeliest
-with its probability."""
+"""What a generator says of a symbol that is hidden: minus log p of it, how many are likelier, the id of the likeliest
+and its probability."""
 
 
 @dataclass(frozen=True, slots=True)
