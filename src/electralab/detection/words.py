@@ -333,13 +333,13 @@ class WordReader:
                     places.append([(column, start + column) for column in range(offset, len(chunk), _HIDDEN_EVERY)])
                     owners.append(number)
         for cells, log_probs in self._log_probs(masked, places, stop):
-            true_ids = torch.tensor([int(rows[owners[row]][index]) for row, index in cells])
+            true_ids = torch.tensor([int(rows[owners[number]][index]) for number, index in cells])
             own = log_probs.gather(1, true_ids[:, None])  # (m, 1)
             best, best_ids = log_probs.max(dim=1)
             surprise = (-own.squeeze(1)).clamp(max=_MOST_SURPRISING)
             columns = [surprise, (log_probs > own).sum(dim=1).float(), best_ids.float(), best.exp()]
-            for (row, index), values in zip(cells, torch.stack(columns, dim=1).double().numpy(), strict=True):
-                guessed[owners[row]][index] = values
+            for (number, index), values in zip(cells, torch.stack(columns, dim=1).double().numpy(), strict=True):
+                guessed[owners[number]][index] = values
         return guessed
 
     def _is_doubtful(self, text: ScoredText, word: WordSpan, guessed: Floats) -> bool:
