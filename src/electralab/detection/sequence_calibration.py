@@ -346,17 +346,17 @@ def fit_combination(
         return value, gradient
 
     bounds = [(None, None)] + [(0.0, None)] * len(used)
-    found = minimize(loss, np.zeros(len(used) + 1), jac=True, bounds=bounds, method="L-BFGS-B").x
+    solution = minimize(loss, np.zeros(len(used) + 1), jac=True, bounds=bounds, method="L-BFGS-B").x
     bare = Calibration(
         error_rate=error_rate,
         features=tuple(
             FeatureWeight(
                 name=names[index], low=low[index], high=high[index], mean=mean[index], scale=scale[index], weight=value
             )
-            for index, value in zip(used.tolist(), found[1:].tolist(), strict=True)
+            for index, value in zip(used.tolist(), solution[1:].tolist(), strict=True)
             if value > 0
         ),
-        intercept=float(found[0]),
+        intercept=float(solution[0]),
         knots=((0.0, 0.0), (1.0, 1.0)),
         total_words=total,
         fitted_words=len(labelled.is_damaged),
