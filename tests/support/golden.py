@@ -12,6 +12,7 @@ import json
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import torch
 from electra_process import Shell, Words
 from golden_folders import NETWORKS, make_folders, unpack
 from little_runs import metrics_of, prepare_little, train
+from torch.nn import functional
 
 from electralab.corpus.samples import write_bundled_text
 from electralab.objective.registry import build_objective
@@ -41,9 +43,32 @@ Lines = Mapping[str, Sequence[str]]
 
 
 def describe_machine() -> dict[str, str]:
-    """What decides the last bits."""
+    """What decides the last bits. Processors of one capability may get different kernels: only their sums tell."""
     version, cpu = torch.__version__.split("+")[0], torch.backends.cpu.get_cpu_capability()
-    return {"torch": version, "cpu": cpu, "threads": "1"}
+    return {"torch": version, "cpu": cpu, "threads": "1", "kernels": hash_kernels()}
+
+
+@lru_cache(maxsize=1)
+def hash_kernels() -> str:
+    """The bits of products, an attention and a norm of the shapes of small runs, forward and backward."""
+    draw = torch.Generator().manual_seed(0)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    sums = hashlib.sha256()
+    for rows, inner, columns in ((8, 32, 128), (24, 128, 600), (128, 128, 384), (256, 512, 128), (1024, 64, 64)):
+        inputs = torch.randn(rows, inner, generator=draw, requires_grad=True)
+        weights = torch.randn(columns, inner, generator=draw, requires_grad=True)
+        states = functional.gelu(functional.linear(inputs, weights))
+        queries = states.view(1, 2, rows, columns // 2)
+        normed = functional.layer_norm(
+            functional.scaled_dot_product_attention(queries, queries, queries), [columns // 2]
+        )
+        functional.log_softmax(normed.reshape(rows, columns), dim=-1)[:, 0].sum().backward()
+        for tensor in (states, normed, inputs.grad, weights.grad):
+            assert tensor is not None
+            sums.update(tensor.detach().numpy().tobytes())
+    torch.set_num_threads(threads)
+    return sums.hexdigest()[:12]
 
 
 def write_lines(path: Path, lines: Lines) -> None:

@@ -134,7 +134,8 @@ class TimeBudget:
         position = length.position_after(step)
         share = position / length.planned_steps
         seconds_per_step = self._recent_seconds / self._recent_flops * self.task.mean_flops(share)
-        seconds_left = total_seconds - used - self._seconds_between_steps(length, step, seconds_per_step)
+        reserved, seconds_of_saving = self._seconds_between_steps(length, step, seconds_per_step)
+        seconds_left, seconds_per_step = total_seconds - used - reserved, seconds_per_step + seconds_of_saving
         total = plan_total(length, step, seconds_left, seconds_per_step, self.min_steps)
         affordable = step + max(0, int(seconds_left / seconds_per_step))
         note = self._describe(total, affordable, used + seconds_per_step * (total - step))
@@ -161,20 +162,23 @@ class TimeBudget:
             self._started = self.clock()
         self.log.write(self.run_dir)
 
-    def _seconds_between_steps(self, length: RunLength, step: int, seconds_per_step: float) -> float:
-        """What evaluations, checkpoints and the export will take; the export scores the networks once more."""
-        evaluations, saves = 1, 2
+    def _seconds_between_steps(self, length: RunLength, step: int, seconds_per_step: float) -> tuple[float, float]:
+        """What evaluations and the export will take, which scores the networks once more; of saving, each step's part.
+
+        Checkpoints are no number of their own: a first guess of far too many steps would need far too many, whose
+        time would leave none for steps.
+        """
+        evaluations = 1
         if self.evaluate_every:
             done = length.position_after(step) // self.evaluate_every
             evaluations += math.ceil(length.planned_steps / self.evaluate_every) - int(done)
-        if self.save_every:
-            saves += length.total_steps // self.save_every - step // self.save_every
         guesses: dict[Work, float] = {
             "evaluation": self.evaluation_steps * seconds_per_step,
             "save": self.save_seconds,
         }
         seconds = {work: sum(costs) / len(costs) if costs else guesses[work] for work, costs in self._costs.items()}
-        return evaluations * seconds["evaluation"] + saves * seconds["save"]
+        of_each_step = seconds["save"] / self.save_every if self.save_every else 0.0
+        return evaluations * seconds["evaluation"] + 2 * seconds["save"], of_each_step
 
     def _describe(self, total: int, affordable: int, seconds: float) -> str:
         """A sentence about a number of steps that is far from the one told before, or above what there is time for."""
