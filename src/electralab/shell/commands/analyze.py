@@ -25,7 +25,7 @@ _UNTRAINED = "leave out the untrained controls"
 
 def add_flags(parser: Parser) -> None:
     add = parser.add_argument
-    add("models", nargs="+", metavar="MODEL", help="run or model folders of ours or of Hugging Face")
+    add("models", nargs="+", metavar="MODEL", help="runs, model folders of ours or of Hugging Face, hour-en")
     add("--data", required=True, metavar="PATH", help="prepared text, whose held-out rows are read, or text")
     add("--out", required=True, metavar="DIR", help="the folder to write")
     add("--only", type=names, metavar="M30,M33", help="measure only these claims")

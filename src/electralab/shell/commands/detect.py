@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from electralab.reporting.blocks import MarkedText
 
 SUMMARY = "estimate for each token of a text how likely it was replaced"
-EXAMPLE = "electra detect runs/quickstart 'The people of the United elephants are free.'"
+EXAMPLE = "electra detect hour-en 'He was born in London and become a teacher in 1902.'"
 SETTINGS = "electralab.serving.series:DetectConfig"
 
 _LONGEST_WORD = 24
@@ -26,7 +26,7 @@ _MOST_EXPLAINED = 20
 
 def add_flags(parser: Parser) -> None:
     add = parser.add_argument
-    add("model", metavar="MODEL", help="a run or model folder of ours or of Hugging Face")
+    add("model", metavar="MODEL", help="a run, a model folder of ours or of Hugging Face, or hour-en")
     add("text", nargs="?", metavar="TEXT", help="the text, or - for standard input")
     add("--logs", metavar="PATH", help="new lines of the log that the model was trained on")
     add("--file", metavar="PATH", help="a file that holds the text, or for a model of time series a CSV table")

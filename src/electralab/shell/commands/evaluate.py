@@ -25,7 +25,7 @@ _MOST_GROUPS = 15
 
 def add_flags(parser: Parser) -> None:
     add = parser.add_argument
-    add("model", metavar="MODEL", help="a run or model folder of ours or of Hugging Face")
+    add("model", metavar="MODEL", help="a run, a model folder of ours or of Hugging Face, or hour-en")
     add("--suite", required=True, choices=SUITES, help=_SUITE)
     add("--data", required=True, metavar="PATH", help="the suite's file or folder")
     add("--out", metavar="FILE", help="also write the result as JSON to this file")

@@ -20,7 +20,7 @@ SETTINGS = "electralab.exporting.export:ExportConfig"
 
 def add_flags(parser: Parser) -> None:
     add = parser.add_argument
-    add("model", metavar="MODEL", help="a run or model folder of ours or of Hugging Face")
+    add("model", metavar="MODEL", help="a run, a model folder of ours or of Hugging Face, or hour-en")
     add("--out", required=True, metavar="DIR", help="the folder to write")
     add("--format", metavar="NAME", help="hf (for transformers), onnx or onnx-int8")
     add("--data", metavar="PATH", help="your text or prepared data, to calibrate and check with")

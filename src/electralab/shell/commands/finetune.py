@@ -34,7 +34,7 @@ _SCRATCH = "start from random weights instead of MODEL's, as a baseline"
 
 def add_flags(parser: Parser) -> None:
     add = parser.add_argument
-    add("model", metavar="MODEL", help="a run or model folder of ours or of Hugging Face")
+    add("model", metavar="MODEL", help="a run, a model folder of ours or of Hugging Face, or hour-en")
     add("--task", required=True, metavar="NAME", help=_TASKS)
     add("--data", required=True, metavar="DIR", help="a folder with train.*, dev.*, test.*, or a file")
     add_tuning_flags(parser)

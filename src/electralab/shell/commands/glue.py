@@ -22,7 +22,7 @@ SETTINGS = "electralab.finetuning.settings:FinetuneConfig"
 
 def add_flags(parser: Parser) -> None:
     add = parser.add_argument
-    add("model", metavar="MODEL", help="a run or model folder of ours or of Hugging Face")
+    add("model", metavar="MODEL", help="a run, a model folder of ours or of Hugging Face, or hour-en")
     add("--data", required=True, metavar="DIR", help="the GLUE folder, with CoLA/, SST-2/, … in it")
     add("--tasks", type=names, metavar="NAME,NAME", help="default: every task whose files are there, except WNLI")
     add_tuning_flags(parser)

@@ -22,7 +22,7 @@ SETTINGS = "electralab.measuring.items:MeasuringConfig"
 
 def add_flags(parser: Parser) -> None:
     add = parser.add_argument
-    add("model", metavar="MODEL", help="a run or pair")
+    add("model", metavar="MODEL", help="a run or pair, or hour-en")
     add("files", nargs="+", metavar="FILE", help="words with labels c and i, or plain text to plant errors in")
     add("--reference", nargs="+", metavar="FILE", help="what counting is done in, such as the training text")
     add("--kind", metavar="KIND", help="the kind of input, where the files do not say it")

@@ -37,7 +37,7 @@ def add_flags(parser: Parser) -> None:
 def proofread(
     texts: Mapping[str, str],
     *,
-    model: str | Path = "runs/quickstart",
+    model: str | Path = "hour-en",
     measure: bool = False,
     damage_share: float = 0.05,
     seed: int = 0,

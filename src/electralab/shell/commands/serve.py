@@ -24,7 +24,7 @@ _DRAIN = "time to finish open requests at the end"
 
 def add_flags(parser: Parser) -> None:
     add = parser.add_argument
-    add("models", nargs="+", metavar="MODEL", help="run or model folders, or NAME=FOLDER")
+    add("models", nargs="+", metavar="MODEL", help="run or model folders, hour-en, or NAME=FOLDER")
     add("--host", dest=".host", metavar="ADDRESS", help="address to listen on; others than 127.0.0.1 need a key")
     add("--port", dest=".port", type=count, metavar="N", help="port to listen on; 0 for any free one")
     add("--allow-host", dest=".allow_hosts", action="append", metavar="NAME", help=_ALLOW)
