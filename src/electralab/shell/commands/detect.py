@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from electralab.reporting.blocks import MarkedText
 
 SUMMARY = "estimate for each token of a text how likely it was replaced"
-EXAMPLE = "electra detect hour-en 'He was born in London and become a teacher in 1902.'"
+EXAMPLE = "electra detect hour-en 'The goverment moved to there new house in 1902.'"
 SETTINGS = "electralab.serving.series:DetectConfig"
 
 _LONGEST_WORD = 24
