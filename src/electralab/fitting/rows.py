@@ -20,7 +20,7 @@ from electralab.tasks.catalog import TASKS, find_task
 from electralab.tasks.kind import OWN_FILES, Example, Split, Task, is_number
 from electralab.tasks.load import TaskData, TaskDataConfig, choose_columns, find_files, hash_examples, read_task
 
-FEW_ROWS, MANY_ROWS = 400, 4000
+FEW_ROWS, MANY_ROWS = 200, 4000
 """Up to the first, rows are answered in five parts: each row counts. Beyond the second some are held out: they say
 enough, and several tunings would take long."""
 HELDOUT_SHARE = 0.15
