@@ -20,6 +20,13 @@ PAGES = (
 TRUTH = "we the people of the united states are free and the congress shall keep the peace of the states ."
 
 
+def _orders(session: int) -> list[str]:
+    """Sessions differ, or `prepare` would hold out all copies of the only one."""
+    rng = random.Random(session)
+    texts = ("order {} paid", "order {} sent", "order {} cancelled", "item {} viewed")
+    return [text.format(rng.randrange(999)) for text in rng.choices(texts, k=rng.randrange(1, 9))]
+
+
 def _write_texts(folder: Path) -> None:
     texts = folder / "my_texts"
     texts.mkdir()
@@ -33,7 +40,7 @@ def _write_texts(folder: Path) -> None:
         lines = (
             f"Jun 14 15:{i // 60:02}:{i % 60:02} host shopd[{i}]: {text}"
             for i in range(sessions)
-            for text in (f"connection from 10.0.0.{i % 256}", f"order {i} paid", "connection closed")
+            for text in (f"connection from 10.0.0.{i % 256}", *_orders(i), "connection closed")
         )
         (folder / name).write_text("".join(f"{line}\n" for line in lines))
     for name in ("cpu", "today", "normal"):
