@@ -10,6 +10,7 @@ import json
 import math
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -88,6 +89,8 @@ def main(folder: Path) -> None:
             forget_after(run, HALF)
             if "words" not in case:
                 forget_after(run / "seed-0", HALF)
+        if "raises" in case:  # as on the command line, where a launcher's signal lets a rank say how it ended
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if "raises" in case and int(os.environ["RANK"]) == int(os.environ["WORLD_SIZE"]) - 1:
             PretrainTask.micro_losses = fail  # type: ignore[method-assign, assignment]
         if "lost" in case:
