@@ -95,7 +95,9 @@ def make_training(shape: Shape, data: Path, slices: int, workers: int, is_tuned:
     device, plan = torch.device("cpu"), StepPlan.whole(10_000)
     use_exact_arithmetic(1 if slices > 1 or workers == 1 else default_threads(), device)
     cut = ConfigLayer("slices", {"batch": {"slices": slices}})
-    config = resolve_pretrain([read_settings(shape.preset), ConfigLayer("shape", shape.settings), cut])
+    # Fine-tuning has more rows, and so more slices, than the pre-training whose network it takes.
+    layers = [read_settings(shape.preset), ConfigLayer("shape", shape.settings), *([] if is_tuned else [cut])]
+    config = resolve_pretrain(layers)
     prepared = open_data(data)
     if not is_tuned:
         objective = build_objective(config, prepared, config.seed, device)
