@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from watching_events import has_trained, notes, result_of
 
 import electralab
 from electralab.config import ConfigLayer, SettingsTree
-from electralab.errors import DamagedArtifact, IdentityMismatch, InputError, Stopped
+from electralab.errors import DamagedArtifact, IdentityMismatch, InputError, Stopped, UsageError
 from electralab.events import Event, Progress, run_to_end
 from electralab.finetuning import stage as finetuning_stage
 from electralab.finetuning.task_model import load_model
@@ -102,6 +103,19 @@ def test_what_the_stage_wrote_reads_back_as_its_record(fitted: Path) -> None:
     assert sum(map(sum, results.report.confusion)) == 40
 
 
+def test_rows_are_counted_by_the_files_that_the_user_has(fitted: Path) -> None:
+    data = FitResults.read(fitted).data
+    assert {name: split.examples for name, split in data.items()} == {"train": 40, "test": 10}
+
+
+def test_the_answers_of_tf_idf_have_the_shares_that_the_model_gives(fitted: Path) -> None:
+    margins, answers = (list(read_rows(fitted / "predictions" / f"{name}.jsonl")) for name in ("linear-20", "linear"))
+    temperature = blending.find_temperature(margins, ("no", "yes"))
+    assert answers == blending.cool(margins, temperature)
+    assert answers != margins
+    assert [row.prediction for row in answers] == [row.prediction for row in margins]
+
+
 def test_the_two_networks_of_two_parts_saw_no_row_that_they_answered(fitted: Path) -> None:
     for number in (1, 2):
         seen, asked = (
@@ -187,6 +201,45 @@ def test_the_same_command_again_does_nothing_twice_and_another_is_refused(
     other = write_rows(tmp_path / "other.jsonl", 30, seed=5)
     with pytest.raises(IdentityMismatch, match="begun with another data"):
         follow(make_request(origin, other, fitted))
+
+
+def test_another_number_of_threads_is_refused_without_flags_that_fit_lacks(
+    origin: Path, fitted: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(fitted, tmp_path / "run")
+    (tmp_path / "run" / "fit.json").unlink()
+    with pytest.raises(IdentityMismatch, match=r"tuning-1: ran with --threads 1, now 2, .* choose another") as caught:
+        follow(make_request(origin, fitted.parent / "data", tmp_path / "run", threads=2))
+    assert "--allow-inexact" not in str(caught.value)
+
+
+def test_a_folder_that_holds_something_else_is_refused_by_the_run_and_by_its_plan(origin: Path, tmp_path: Path) -> None:
+    table = write_rows(tmp_path / "table.jsonl", 24)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "README.md").write_text("mine")
+    for out, sentence in (
+        ("mine", r"holds something else than a run of fit \(it has README.md\)"),
+        ("table.jsonl", "is a file"),
+    ):
+        request = make_request(origin, table, tmp_path / out)
+        with pytest.raises(UsageError, match=sentence):
+            follow(request)
+        with pytest.raises(UsageError, match=sentence):
+            plan_fit(request)
+    assert (tmp_path / "mine" / "README.md").read_text() == "mine"
+
+
+@pytest.mark.parametrize("is_dry", [True, False])
+def test_what_has_no_effect_or_cannot_be_read_is_refused_before_anything_is_written(
+    origin: Path, tmp_path: Path, is_dry: bool
+) -> None:
+    table = write_rows(tmp_path / "table.jsonl", 24)
+    for model in (origin, None):
+        with pytest.raises(UsageError, match="--minutes: is how long an encoder is learned from text"):
+            electralab.fit(table, tmp_path / "run", model=model, minutes=5, dry_run=is_dry)
+    with pytest.raises(InputError, match="nowhere: no such file or folder"):
+        electralab.fit(table, tmp_path / "run", text_folder=tmp_path / "nowhere", dry_run=is_dry)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_run_that_was_stopped_goes_on_with_the_part_that_was_not_finished(origin: Path, tmp_path: Path) -> None:

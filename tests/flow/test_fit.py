@@ -86,8 +86,10 @@ def test_an_encoder_is_learned_from_text_where_none_is_given(shell: Shell) -> No
         (("--task", "label"), "finetune MODEL --task label --data table.csv --out RUN"),
         (("--task", "qa"), "finetune MODEL --task qa --data table.csv --out RUN"),
         (("--text-folder", "texts"), "--text-folder: an encoder is learned from it, and --model names one"),
+        (("--minutes", 60), "--minutes: is how long an encoder is learned from text, and run is one already"),
+        (("--text", "review", "--label", "review"), "column 'review' is given as text and as label"),
         (("--label", "starz"), "has no column 'starz'; did you mean 'stars'?"),
-        (("--folds", 30), "--folds: 30 parts of 40 rows are too many; give at most 20"),
+        (("--folds", 30), "--folds: 30 parts of 18 different texts are too many; give at most 9"),
     ],
 )
 def test_what_cannot_be_fitted_is_refused_in_a_sentence(

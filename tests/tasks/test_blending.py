@@ -103,11 +103,51 @@ def test_a_blend_follows_whoever_is_right_and_answers_alike_after_storing() -> N
 
 
 def test_a_temperature_makes_shares_as_sure_as_they_are_right() -> None:
-    # Sure to 98 %, right in three of four.
-    rows = answer([("yes", 0.98)] * 3 + [("no", 0.98)])
+    # Sure to 98 %, right in 60 of 80; and as if one more had been right, and one wrong.
+    rows = answer(([("yes", 0.98)] * 3 + [("no", 0.98)]) * 20)
     temperature = blending.find_temperature(rows, ("no", "yes"))
     odds = np.log(0.98 / 0.02) / temperature
-    assert 1 / (1 + np.exp(-odds)) == pytest.approx(0.75, abs=1e-3)
+    target = 60 / 80 * (1 - 1 / 82) + 20 / 80 / 82
+    assert 1 / (1 + np.exp(-odds)) == pytest.approx(target, abs=1e-3)
+
+
+@pytest.mark.parametrize("count", [6, 60, 600])
+def test_where_all_rows_are_right_shares_say_that_there_may_be_a_wrong_one(count: int) -> None:
+    rows = answer([("yes", 0.8), ("no", 0.2)] * (count // 2))
+    temperature = blending.find_temperature(rows, ("no", "yes"))
+    odds = np.log(0.8 / 0.2) / temperature
+    assert 1 / (1 + np.exp(-odds)) == pytest.approx(1 - 1 / (count + 2), abs=1e-3)
+
+
+def test_a_class_that_no_model_knew_says_nothing_of_the_temperature() -> None:
+    rows = answer([("yes", 0.9), ("no", 0.2), ("yes", 0.6), ("yes", 0.3)] * 5)
+    unknown = rows[0].model_copy(update={"truth": "maybe"})
+    labels = ("maybe", "no", "yes")
+    assert blending.find_temperature([*rows, unknown], labels) == blending.find_temperature(rows, labels)
+    assert blending.find_temperature([unknown], labels) == 1.0
+
+
+def test_cooled_answers_are_those_of_a_model_with_this_temperature() -> None:
+    examples = make_examples(40)
+    model = blending.fit_linear(examples[:30])
+    labels, asked = list(model.labels), examples[30:]
+    cooled = blending.cool(blending.answer_linear(model, asked, labels), 0.3)
+    for ours, theirs in zip(cooled, blending.answer_linear(model, asked, labels, 0.3), strict=True):
+        assert ours.prediction == theirs.prediction
+        assert ours.probabilities == pytest.approx(theirs.probabilities, abs=1e-4)
+
+
+@pytest.mark.parametrize("labels", [("no", "yes"), tuple(f"class {number:02}" for number in range(30))])
+def test_few_rows_of_many_classes_are_fitted_without_a_warning(labels: tuple[str, ...]) -> None:
+    # Warnings are errors here: scikit-learn takes so many classes for numbers.
+    shares: dict[str, float | None] = {label: 1 / len(labels) for label in labels}
+    rows = [
+        PredictionRow(id=label, texts=(label,), prediction=label, probabilities=shares).with_truth(label)
+        for label in labels
+    ]
+    assert blending.fit_blend(labels, [rows, rows]).labels == labels
+    examples = [ClassificationExample(label, (f"word {label}",), label) for label in labels]
+    assert blending.fit_linear(examples).labels == list(labels)
 
 
 def test_a_scorer_counts_drawn_rows_as_often_as_they_were_drawn() -> None:

@@ -121,11 +121,25 @@ def test_one_odd_tag_does_not_change_how_the_others_are_spelled() -> None:
     assert [bad.row for bad in result.bad_rows] == [2]
 
 
-@pytest.mark.parametrize("unknown", ["", "-1", -1, None])
+@pytest.mark.parametrize("unknown", ["", "-1", -1, None, math.nan])
 def test_a_column_of_unknown_labels_is_none(unknown: object) -> None:
     result = converted("classify", {"text": "t", "label": unknown}, labels=("0", "1"))
     assert result.examples == [ClassificationExample("1", ("t",), "")]
     assert not result.is_labelled
+
+
+def test_a_class_that_is_learned_is_known_whatever_its_name() -> None:
+    result = converted("classify", {"text": "t", "label": -1}, labels=("-1", "1"))
+    assert result.examples == [ClassificationExample("1", ("t",), "-1")]
+    assert result.is_labelled
+
+
+@pytest.mark.parametrize("column", ["text", "label"])
+def test_a_nan_of_a_table_is_no_text_and_no_class(column: str) -> None:
+    row: dict[str, object] = {"text": "t", "label": "a"}
+    result = converted("classify", row, row | {column: math.nan})
+    assert len(result.examples) == 1
+    assert [(bad.row, bad.reason) for bad in result.bad_rows] == [(2, f"has no {column!r}")]
 
 
 def test_an_unknown_score_is_not_a_number() -> None:

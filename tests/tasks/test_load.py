@@ -149,6 +149,8 @@ def test_given_columns_win(tmp_path: Path) -> None:
     assert data.labels == ("1", "5")
     with pytest.raises(UsageError, match=r"has no column 'titel'; did you mean 'title'\?"):
         read("classify", path, text="titel")
+    with pytest.raises(UsageError, match="column 'label' is given as text and as label, and would tell its own label"):
+        read("classify", path, text="label", label="label")
 
 
 @given(st.lists(st.integers(0, 200), min_size=2, unique=True), st.sampled_from([0.1, 0.3, 0.5]), st.randoms())

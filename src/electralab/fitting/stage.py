@@ -10,12 +10,12 @@ all rows. Else some rows are held out from everything.
 import time
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from numpy.typing import NDArray
 
 from electralab import runtime
 from electralab.artifacts import lock_folder, write_file
@@ -25,10 +25,10 @@ from electralab.events import Event, Note, Progress, Result, Update, run_to_end
 from electralab.finetuning.stage import FinetuneRequest, plan_finetune, tune_seeds
 from electralab.finetuning.task_model import copy_model, identify_model, list_seeds, load_model
 from electralab.fitting.answerer import Answerer, save_fitted
+from electralab.fitting.judging import explain_entries, find_interval, judge_blend
 from electralab.fitting.rows import FitRows, read_fit_rows, write_part
 from electralab.model.folders.folder import locate_encoder
 from electralab.records.fitted import (
-    BlendWeights,
     EntryName,
     FitEntry,
     FitPlan,
@@ -40,9 +40,8 @@ from electralab.records.fitted import (
 from electralab.records.kinds import require_empty_or
 from electralab.records.tuned import PredictionRow, Scores, SplitSummary, read_rows, to_json_lines
 from electralab.reporting.cards import write_fit_card
-from electralab.reporting.fit_page import ENTRY_NAMES
 from electralab.reporting.page import with_page
-from electralab.statistics import Interval, bootstrap_interval
+from electralab.statistics import Interval
 from electralab.stopping import StopSignal
 from electralab.tasks import blending
 from electralab.tasks.kind import format_bad_rows
@@ -52,17 +51,12 @@ from electralab.training.metrics import format_scores
 
 OWN_TEXT = "text.jsonl"
 """The texts of the rows, for an encoder that is learned from them."""
-_RESAMPLES = 500
 _CURVE_SHARES = (0.0625, 0.125, 0.25, 0.5)
 # Fewer rows than so many would only show how little they are.
 _LEAST_CURVE_ROWS = 8
-# Parts by which a blend of held-out rows is judged.
-_BLEND_PARTS = 5
 _PREDICTIONS = "predictions"
 _SAVE_EVERY = 500
 _BATCH_TOKENS = 8192
-# Fewer rows of a class leave more to luck than methods differ.
-_FEW_LABELS = 16
 
 
 class _RowSettings(Settings):
@@ -117,9 +111,20 @@ def write_own_text(request: FitRequest) -> None:
     write_file(path, texts)
 
 
+@contextmanager
+def same_command(run_dir: Path) -> Iterator[None]:
+    """Preparing, pre-training and tuning refuse another command with ways out that they have, and `fit` has not."""
+    try:
+        yield
+    except IdentityMismatch as error:
+        what = str(error).partition("; ")[0]
+        raise IdentityMismatch(f"{what}; give what {run_dir} was begun with, or {ANOTHER}") from None
+
+
 def plan_fit(request: FitRequest, learning_minutes: float = 0.0) -> FitPlan:
     """Rows are read and checked as for the work itself. With `learning_minutes` the encoder is not there yet, and
     nobody knows what its tuning takes."""
+    require_empty_or("fit", request.run_dir)
     rows = read_request_rows(request)
     tuning, minutes, notes = None, learning_minutes, list(rows.notes)
     if learning_minutes:
@@ -241,7 +246,7 @@ class _FitStage:
         shares = [share for share in _CURVE_SHARES if share * self.part_rows >= _LEAST_CURVE_ROWS]
         for share in (*shares, 1.0):
             rows = round(share * self.part_rows)
-            path = self._predictions("linear" if share == 1 else f"linear-{rows}")
+            path = self._predictions(f"linear-{rows}")
             if not path.is_file():
                 yield Progress("fitting a linear model", rows, self.part_rows, f"a linear model of {rows:,} rows")
                 write_file(path, to_json_lines(self._answer_parts(share)))
@@ -265,19 +270,8 @@ class _FitStage:
         return [answered[place] for place in range(len(self.rows.judged))]
 
     def _make_point(self, name: EntryName, rows: int, answers: Sequence[PredictionRow]) -> LabelPoint:
-        interval = self._find_interval(answers)
+        interval = find_interval(self.metric, self.labels, answers)
         return LabelPoint(name=name, rows=rows, score=interval.value, low=interval.low, high=interval.high)
-
-    def _find_interval(self, answers: Sequence[PredictionRow], other: Sequence[PredictionRow] = ()) -> Interval:
-        """Of the metric that counts; with `other`, of how far it is below theirs."""
-        scorers = [blending.make_scorer((self.metric,), self.labels, rows) for rows in (answers, other) if rows]
-
-        def measure(indices: NDArray[np.int64]) -> float:
-            first, *rest = (scorer(indices)[self.metric] for scorer in scorers)
-            return rest[0] - first if rest else first
-
-        # The same rows are drawn for all, so differences are paired.
-        return bootstrap_interval(measure, len(answers), _RESAMPLES, 0)
 
     def _tune(self) -> Iterator[Update]:
         """A network for each part, and what they say of the rows that they have not seen."""
@@ -288,43 +282,37 @@ class _FitStage:
                 write_part(folder, self.rows, part)
             name = f"tuning {number + 1} of {count}" if count > 1 else "tuning"
             request = _tuning_request(self.request, self.rows, number, folder)
-            for event in tune_seeds(request, self.stop):
-                if isinstance(event, Progress):
-                    text = f"{name}: {event.text}" if event.text else ""
-                    line = f"{name}: {event.line.strip()}" if event.line else ""
-                    yield replace(event, phase=f"{name}: {event.phase}", text=text, line=line)
-                elif isinstance(event, Note) and event.style == "warning" and number == 0:
-                    yield event
+            with same_command(self.run_dir):
+                for event in tune_seeds(request, self.stop):
+                    if isinstance(event, Progress):
+                        text = f"{name}: {event.text}" if event.text else ""
+                        line = f"{name}: {event.line.strip()}" if event.line else ""
+                        yield replace(event, phase=f"{name}: {event.phase}", text=text, line=line)
+                    elif isinstance(event, Note) and event.style == "warning" and number == 0:
+                        yield event
             predictions = self._seed_dir(number) / _PREDICTIONS / "dev.jsonl"
             answered |= dict(zip(map(int, part.places), read_rows(predictions), strict=True))
         answers = [answered[place] for place in range(len(self.rows.judged))]
         write_file(self._predictions("encoder"), to_json_lines(answers))
-        score = self._find_interval(answers).value
+        score = find_interval(self.metric, self.labels, answers).value
         yield Note(f"tuned encoder: {format_scores({self.metric: score})}", "good")
-
-    def _blend(self, answers: Sequence[Sequence[PredictionRow]]) -> tuple[BlendWeights | None, list[PredictionRow]]:
-        """Weights by all judged rows; and what each part of these is answered with weights by the others. Nothing where
-        a part knows one class alone."""
-        count = len(answers[0])
-        parts = [part.places for part in self.rows.parts]
-        if len(parts) == 1:
-            parts = [np.arange(first, count, _BLEND_PARTS) for first in range(_BLEND_PARTS)]
-        answered: dict[int, PredictionRow] = {}
-        for places in parts:
-            rest = np.setdiff1d(np.arange(count), places)
-            known = [[rows[place] for place in rest] for rows in answers]
-            if len({row.truth for row in known[0]}) < 2:
-                return None, []
-            weights = blending.fit_blend(self.labels, known)
-            asked = [[rows[place] for place in places] for rows in answers]
-            answered |= dict(zip(map(int, places), blending.answer_blend(weights, self.labels, asked), strict=True))
-        return blending.fit_blend(self.labels, answers), [answered[place] for place in range(count)]
 
     def _finish(self, curve: Sequence[LabelPoint], began: float) -> Iterator[Update]:
         """The leaderboard, the best entry as a model, and the record that says that the run is finished."""
         rows, task = self.rows, self.task
-        linear, encoder = (list(read_rows(self._predictions(name))) for name in ("linear", "encoder"))
-        weights, blended = self._blend([encoder, linear])
+        margins, encoder = (
+            list(read_rows(self._predictions(name))) for name in (f"linear-{self.part_rows}", "encoder")
+        )
+        counts = Counter(str(blending.read_truth(row)) for row in rows.learned)
+        by_class = {label: counts[label] for label in self.labels}
+        parts = [part.places for part in rows.parts]
+        weights, blended, why = judge_blend(
+            self.labels, [label for label in by_class if by_class[label]], parts, [encoder, margins]
+        )
+        temperature = blending.find_temperature(margins, self.labels) if self.labels else 1.0
+        # As the model answers, when it answers alone.
+        linear = blending.cool(margins, temperature) if self.labels else margins
+        write_file(self._predictions("linear"), to_json_lines(linear))
         answers: dict[EntryName, list[PredictionRow]] = {"linear": linear, "encoder": encoder}
         if weights is not None:
             answers["blend"] = blended
@@ -341,7 +329,7 @@ class _FitStage:
             labels=self.labels,
             num_texts=rows.num_texts,
             sequence_length=0,
-            temperature=blending.find_temperature(linear, self.labels) if self.labels else 1.0,
+            temperature=temperature,
         )
         if weights is not None:
             about = about.model_copy(update={"blend": weights})
@@ -371,8 +359,10 @@ class _FitStage:
                     write_file(self._predictions("test"), to_json_lines(answered))
         entries = []
         for name in ranked:
-            interval = self._find_interval(answers[name])
-            behind = self._find_interval(answers[name], answers[best])
+            interval = find_interval(self.metric, self.labels, answers[name])
+            behind = Interval(0, 0, 0)
+            if name != best:
+                behind = find_interval(self.metric, self.labels, answers[name], answers[best])
             entry = FitEntry(
                 name=name,
                 what=self._describe(name),
@@ -411,7 +401,7 @@ class _FitStage:
                 for split in splits
             },
             seconds=round(time.monotonic() - began, 1),
-            notes=tuple(self._note(entries)),
+            notes=(*explain_entries(entries, len(rows.judged), by_class), *([why] if why else [])),
         ).write(self.run_dir)
 
     def _describe(self, name: EntryName) -> str:
@@ -421,20 +411,3 @@ class _FitStage:
         encoder = f"{self.request.model} tuned" + (f", {count} networks together" if count > 1 else "")
         linear = f"{kind} over TF-IDF of {features}"
         return {"encoder": encoder, "linear": linear, "blend": "both, weighted by rows that neither has seen"}[name]
-
-    def _note(self, entries: Sequence[FitEntry]) -> Iterator[str]:
-        """What a reader of the leaderboard should know."""
-        best, second = entries[:2]
-        if second.behind_low < 0:
-            yield (
-                f"{ENTRY_NAMES[best.name]} and {ENTRY_NAMES[second.name]} cannot be told apart by "
-                f"{len(self.rows.judged):,} rows: the difference is {100 * second.behind:.1f} points, from "
-                f"{100 * second.behind_low:.1f} to {100 * second.behind_high:.1f}"
-            )
-        by_class = Counter(blending.read_truth(row) for row in self.rows.learned)
-        if self.labels and min(by_class.values()) < _FEW_LABELS:
-            name = min(by_class, key=lambda label: by_class[label])
-            yield (
-                f"few labels: {name!r} has {by_class[name]} rows; scores of so few rows say little, "
-                "and more labels are worth more than another method"
-            )

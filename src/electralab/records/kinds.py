@@ -81,7 +81,13 @@ KINDS: tuple[FolderKind, ...] = (
         "finetune",
     ),
     FolderKind(
-        "fit", "a run of fit", lambda folder: _read_value(folder / "run.json", "kind") == "fit", "fit", "text.jsonl"
+        "fit",
+        "a run of fit",
+        lambda folder: _read_value(folder / "run.json", "kind") == "fit",
+        "fit",
+        "text.jsonl",
+        # A run has a README.md of its own.
+        is_alone=True,
     ),
     FolderKind("run", "a run", _has("run.json"), "pretrain"),
     FolderKind(

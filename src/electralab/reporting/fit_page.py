@@ -3,6 +3,7 @@
 FitResults -> Block...
 """
 
+import math
 from collections.abc import Iterator
 
 from electralab.records.fitted import EntryName, FitEntry, FitResults
@@ -21,13 +22,16 @@ def leaderboard(results: FitResults) -> b.Table:
     def format_behind(entry: FitEntry) -> str:
         if entry.name == results.best:
             return "–"
+        behind = fmt.format_signed(-100 * entry.behind)
+        if math.isnan(entry.behind_low):
+            return behind
         low, high = (fmt.format_signed(-100 * value) for value in (entry.behind_high, entry.behind_low))
-        return f"{fmt.format_signed(-100 * entry.behind)} ({low} to {high})"
+        return f"{behind} ({low} to {high})"
 
     rows = []
     for entry in results.entries:
-        low, high = fmt.format_points(entry.low), fmt.format_points(entry.high)
-        cells = [ENTRY_NAMES[entry.name], fmt.format_points(entry.scores[metric]), f"{low} to {high}"]
+        interval = fmt.format_interval(entry.low, entry.high)
+        cells = [ENTRY_NAMES[entry.name], fmt.format_points(entry.scores[metric]), interval]
         cells += [fmt.format_points(entry.scores[name]) for name in others]
         rows.append([*cells, format_behind(entry), *([fmt.format_points(entry.test.get(metric))] if has_test else [])])
     head = ["", fmt.format_key(metric), "95 % interval", *map(fmt.format_key, others), "against the best"]

@@ -90,8 +90,15 @@ def format_percent(fraction: float) -> str:
 
 
 def format_points(fraction: float | None) -> str:
-    """A score between 0 and 1 as points of a hundred."""
-    return "–" if fraction is None else f"{100 * fraction:z.1f}".replace("-", "\N{MINUS SIGN}")
+    """A score between 0 and 1 as points of a hundred; a dash where it is not known."""
+    if fraction is None or math.isnan(fraction):
+        return "–"
+    return f"{100 * fraction:z.1f}".replace("-", "\N{MINUS SIGN}")
+
+
+def format_interval(low: float, high: float) -> str:
+    """In points; a dash where there is none."""
+    return "–" if math.isnan(low) else f"{format_points(low)} to {format_points(high)}"
 
 
 def format_flops(flops: float) -> str:

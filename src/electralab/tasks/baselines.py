@@ -194,7 +194,7 @@ class LinearClassifier(_LinearModel):
             self._features = TextFeatures()
             strength = self.strength or (0.5 if len(texts[0]) == 1 else 0.03)
             model = LinearSVC(C=strength, dual=True, random_state=0)
-            _fit_quietly(model, self._features.fit_transform(texts), list(labels))
+            fit_quietly(model, self._features.fit_transform(texts), list(labels))
             self._take(model)
         return self
 
@@ -292,7 +292,7 @@ class WindowTagger:
             self._model = SGDClassifier(
                 loss="hinge", alpha=1e-6, max_iter=self.epochs, tol=None, average=True, random_state=0
             )
-            _fit_quietly(self._model, self._hasher.transform(_describe_words(sentences)), known)
+            fit_quietly(self._model, self._hasher.transform(_describe_words(sentences)), known)
         return self
 
     def predict(self, sentences: Sentences) -> list[tuple[str, ...]]:
@@ -330,12 +330,14 @@ def _describe_words(sentences: Sentences) -> Iterator[list[str]]:
             ]
 
 
-def _fit_quietly(model: Any, features: Any, labels: Sequence[str]) -> None:
+def fit_quietly(model: Any, features: Any, labels: Sequence[str]) -> None:
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():
         # A fit that has not come to its end is judged by what it predicts, like any other.
         warnings.simplefilter("ignore", ConvergenceWarning)
+        # Few rows of many classes, which look like numbers to scikit-learn.
+        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
         model.fit(features, list(labels))
 
 

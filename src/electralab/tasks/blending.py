@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from electralab.records.fitted import BlendWeights
 from electralab.records.tuned import ClassReport, PredictionRow, Scores
-from electralab.tasks.baselines import LinearClassifier, LinearRegressor
+from electralab.tasks.baselines import LinearClassifier, LinearRegressor, fit_quietly
 from electralab.tasks.kind import Example, round_number
 from electralab.tasks.kinds.classification import ClassificationExample, score_classes, tabulate_classes
 from electralab.tasks.kinds.regression import RegressionExample, score_values
@@ -98,8 +98,12 @@ def fit_blend(labels: Sequence[str], answers: Sequence[Rows]) -> BlendWeights:
 
     scaler = StandardScaler()
     features = scaler.fit_transform(_join(labels, answers))
-    model = LogisticRegression(C=1.0) if labels else Ridge(alpha=1.0)
-    model.fit(features, [row.truth for row in answers[0]])
+    truth = [row.truth for row in answers[0]]
+    if labels:
+        model = LogisticRegression(C=1.0)
+        fit_quietly(model, features, list(map(str, truth)))
+    else:
+        model = Ridge(alpha=1.0).fit(features, truth)
     return BlendWeights(
         labels=tuple(map(str, model.classes_)) if labels else (),
         mean=tuple(scaler.mean_.tolist()),
@@ -141,15 +145,32 @@ def find_temperature(rows: Rows, labels: Sequence[str]) -> float:
     from scipy.optimize import minimize_scalar
     from scipy.special import log_softmax
 
-    logits = np.log(np.clip([[read_share(row, label) for label in labels] for row in rows], _LEAST_SHARE, 1))
-    places = [list(labels).index(str(row.truth)) for row in rows]
+    # A class that the model of a row did not know says nothing of how sure it was.
+    known = [row for row in rows if read_share(row, str(row.truth)) > 0]
+    if not known:
+        return 1.0
+    logits = np.log(np.clip([[read_share(row, label) for label in labels] for row in known], _LEAST_SHARE, 1))
+    # As if one more row had been wrong, and one right (Platt, 1999): where all are right, no temperature is too low.
+    doubt = 1 / (len(known) + 2)
+    truth = np.full(logits.shape, doubt / (len(labels) - 1))
+    truth[np.arange(len(known)), [list(labels).index(str(row.truth)) for row in known]] = 1 - doubt
 
     def surprise(log_temperature: float) -> float:
-        logs = log_softmax(logits / np.exp(log_temperature), axis=1)
-        return float(-logs[np.arange(len(places)), places].mean())
+        return float(-(truth * log_softmax(logits / np.exp(log_temperature), axis=1)).sum(axis=1).mean())
 
     bounds = (-_HIGHEST_LOG_TEMPERATURE, _HIGHEST_LOG_TEMPERATURE)
     return float(np.exp(minimize_scalar(surprise, bounds=bounds, method="bounded").x))
+
+
+def cool(rows: Rows, temperature: float) -> list[PredictionRow]:
+    """Rows answered with margins as logits, with the shares that a model of this temperature gives."""
+    labels = list_labels(rows)
+    logits = np.log(np.clip([[read_share(row, label) for label in labels] for row in rows], _LEAST_SHARE, 1))
+    cooled = with_classes(rows, labels, logits / temperature)
+    # Shares that were rounded may be alike where margins were not.
+    return [
+        row.model_copy(update={"probabilities": other.probabilities}) for row, other in zip(rows, cooled, strict=True)
+    ]
 
 
 def score_rows(metrics: Sequence[str], labels: Sequence[str], rows: Rows) -> Scores:

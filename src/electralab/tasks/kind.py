@@ -188,6 +188,8 @@ class RowReader:
             if is_damaged(value):
                 raise RowError(f"{column!r} holds half a character")
             return value
+        if is_missing(value):
+            raise RowError(f"has no {column!r}")
         if isinstance(value, bool):
             return str(value).lower()
         if isinstance(value, float) and value.is_integer():
@@ -250,10 +252,11 @@ class TaskKind(ABC, Generic[E, F, P, L]):
         texts = tuple(table.find_column(names, (label,)) for names in self.text_columns)
         return texts if all(texts) else ()
 
-    def has_labels(self, table: LabelledTable, columns: Columns) -> bool:
-        """Whether any row has one."""
+    def has_labels(self, table: LabelledTable, columns: Columns, labels: Labels = ()) -> bool:
+        """Whether any row has one. `labels`: what is learned, which is known wherever it stands."""
         values = (row.fields.get(columns.label) for row in table.good_rows) if columns.label else ()
-        return any(value is not None and str(value).strip() not in self.unknown_labels for value in values)
+        unknown = set(self.unknown_labels) - set(labels)
+        return any(not is_missing(value) and str(value).strip() not in unknown for value in values)
 
     @abstractmethod
     def convert(self, reader: RowReader, row: Row) -> E:
@@ -367,7 +370,7 @@ class Task:
 def rows_to_examples(table: LabelledTable, task: Task, name: str, columns: Columns, labels: Labels) -> Split[Example]:
     """Every row of a table is an example or a bad row with its reason. `labels` may occur; none: any."""
     kind = task.kind
-    is_labelled = kind.has_labels(table, columns)
+    is_labelled = kind.has_labels(table, columns, labels)
     # Where no row has a label, the column is not read: a test set may hold anything there.
     reader = RowReader(table, task, columns if is_labelled else replace(columns, label=""), labels)
     examples: dict[int, Example] = {}  # by the number of their row
@@ -453,6 +456,11 @@ def spell_symbols(symbols: Sequence[object]) -> str:
 def round_number(value: float) -> float | None:
     """Six digits: more would only store the noise of the arithmetic. JSON knows no NaN: what is not finite is null."""
     return round(float(value), 6) if math.isfinite(value) else None
+
+
+def is_missing(value: object) -> bool:
+    """Null, or the NaN that tables of numbers have in its place."""
+    return value is None or value != value
 
 
 def is_number(value: Any) -> bool:

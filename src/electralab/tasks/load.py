@@ -303,6 +303,11 @@ def choose_columns(table: LabelledTable, task: Task, requested: Columns, *, need
     for name in filter(None, (*requested.texts, requested.label, requested.id)):
         if name not in table.columns and (needs_label or name != requested.label):
             raise UsageError(f"{table.path}: has no column {name!r}; {_list_columns(table, name)}")
+    if requested.label and requested.label in requested.texts:
+        raise UsageError(
+            f"{table.path}: column {requested.label!r} is given as text and as label, and would tell its own label; "
+            "name another for one of them"
+        )
     needed = max(num_texts, len(kind.text_parts))
     if requested.texts and needed and len(requested.texts) != needed:
         flags = "--data.text-a and --data.text-b" if needed == 2 else "--data.text alone"

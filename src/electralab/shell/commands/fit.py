@@ -21,6 +21,8 @@ SETTINGS = "electralab.finetuning.settings:FinetuneConfig"
 
 BOXED = "hour-en"
 """The model that the package brings along."""
+MINUTES = 10.0
+"""Of pre-training, where nobody says how long."""
 _MODEL = "start from this model's encoder; default: hour-en, or one learned from the rows' own text"
 _TASK = "classify, regress or an official task; default: by what the label column holds"
 _TEXT_FOLDER = "learn an encoder from the text of this folder, and of the rows, before"
@@ -33,7 +35,7 @@ def add_flags(parser: Parser) -> None:
     add("--out", required=True, metavar="RUN", help="the run folder")
     add("--model", metavar="MODEL", help=_MODEL)
     add("--text-folder", metavar="DIR", help=_TEXT_FOLDER)
-    add("--minutes", type=positive, metavar="M", help="how long to learn an encoder from text")
+    add("--minutes", type=positive, metavar="M", help=f"how long to learn an encoder from text ({MINUTES:g})")
     add("--task", metavar="NAME", help=_TASK)
     add_column_flags(parser)
     add("--label", dest=".data.label", metavar="COLUMN", help="the column of the class or the number")
@@ -52,7 +54,7 @@ def fit(
     *,
     model: str | Path | None = None,
     text_folder: str | Path | None = None,
-    minutes: float = 10.0,
+    minutes: float | None = None,
     task: str = "",
     config: str | None = None,
     settings: GivenSettings | None = None,
@@ -81,7 +83,12 @@ def fit(
             model = BOXED
         else:
             display.say("no --model and no --text-folder: an encoder is learned from the rows' own text alone")
-    learned = run_dir / "pretrained"
+    if model and minutes is not None:
+        raise UsageError(
+            f"--minutes: is how long an encoder is learned from text, and {model} is one already; give --text-folder, "
+            "or leave --minutes out"
+        )
+    learned, minutes = run_dir / "pretrained", minutes or MINUTES
     request = stage.FitRequest(
         source=Path(source),
         task=task,
@@ -92,15 +99,25 @@ def fit(
         workers=workers,
         threads=threads,
     )
+    if text_folder:
+        # What cannot be read is refused before anything is written.
+        prepare([text_folder], run_dir / "data", dry_run=True)
     if dry_run:
         return stage.plan_fit(request, 0.0 if model else minutes)
     if not model:
         stage.write_own_text(request)
         texts = [*([str(text_folder)] if text_folder else []), str(run_dir / stage.OWN_TEXT)]
-        prepare(texts, run_dir / "data", display=display)
-        pretrain(
-            run_dir / "data", learned, config="tiny", minutes=minutes, workers=workers, threads=threads, display=display
-        )
+        with stage.same_command(run_dir):
+            prepare(texts, run_dir / "data", display=display)
+            pretrain(
+                run_dir / "data",
+                learned,
+                config="tiny",
+                minutes=minutes,
+                workers=workers,
+                threads=threads,
+                display=display,
+            )
     return display.run(lambda stop: stage.fit(request, stop))
 
 

@@ -166,7 +166,7 @@ class QuestionAnswering(kind.TaskKind[QAExample, QuestionWindow, AnswerPredictio
     def is_plain_text(self, lines: Sequence[str]) -> bool:
         return False
 
-    def has_labels(self, table: LabelledTable, columns: Columns) -> bool:
+    def has_labels(self, table: LabelledTable, columns: Columns, labels: kind.Labels = ()) -> bool:
         """A question that cannot be answered is known to have no answer."""
         return any(row.fields.get(columns.label) or _is_impossible(row) for row in table.good_rows)
 
