@@ -62,3 +62,20 @@ def test_an_odd_stretch_of_a_series_is_found_with_its_reasons(shell: Shell) -> N
     refused = shell.run("detect", "watch", "--file", "other.csv")
     assert refused.status == 1
     assert "other.csv: has no column 'load', which the model reads (it has temperature)" in refused.err
+
+
+def test_a_model_reads_the_columns_that_it_was_prepared_with_and_bears_gaps_and_an_odd_beginning(shell: Shell) -> None:
+    write_table(shell.folder / "plain.csv", 400, seed=0)
+    rows = [line.split(",") for line in (shell.folder / "plain.csv").read_text().splitlines()[1:]]
+    for name, first in (("normal", rows[0][1]), ("odd", "900")):
+        lines = [f"web1,{time},{first if place == 0 else load}" for place, (time, load) in enumerate(rows)]
+        lines[390] = f"web1,{rows[390][0]},"
+        (shell.folder / f"{name}.csv").write_text("\n".join(["host,when,load", *lines]))
+    columns = ("--series.columns", '["load"]', "--series.time", "when")
+    shell.must("prepare", "--series", "normal.csv", "--out", "loads", *columns)
+    shell.must("pretrain", "--data", "loads", "--out", "watch", *SMALL, "--steps", 3)
+    shell.must("calibrate", "watch", "normal.csv")
+    found = shell.must("detect", "watch", "--file", "odd.csv", "--evidence", "statistics", "--json").json
+    assert found["columns"] == ["load"]
+    assert "above anything seen" in " ".join(found["windows"][0]["reasons"])
+    assert found["windows"][0]["first"] == 0

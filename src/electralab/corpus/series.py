@@ -51,22 +51,7 @@ class TimeSeries:
 
 def read_series(source: Source, time_column: str = "", value_columns: Sequence[str] = ()) -> TimeSeries:
     """Without names: the times are in a column named so, else in the first; every other column has values."""
-    if source.format not in ("csv", "tsv", "txt"):
-        raise InputError(f"{source.path}: time series are read from CSV; convert the {source.format} file")
-    with open_source(source) as stream:
-        data = b"".join(read_utf8(stream, "utf-8"))
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{source.path}: not UTF-8 at byte {error.start}; convert it, for example with iconv"
-        ) from None
-    rows = csv.reader(text.splitlines(), delimiter="\t" if source.format == "tsv" else ",", strict=True)
-    try:
-        header = [name.strip() for name in next(rows, [])]
-        table = [(rows.line_num, row) for row in rows if row and any(cell.strip() for cell in row)]
-    except csv.Error as error:
-        raise InputError(f"{source.path}: line {rows.line_num}: not valid CSV ({error}); correct it") from None
+    header, table = _read_table(source)
     time_index, value_indices = _choose_columns(source, header, time_column, value_columns)
     times: list[str] = []
     seconds: list[float] = []
@@ -92,6 +77,32 @@ def read_series(source: Source, time_column: str = "", value_columns: Sequence[s
             notes.append(f"column {name!r} never changes; any other value would be odd")
     ordered = [times[place] for place in order.tolist()]
     return TimeSeries(str(source.path), ordered, np.array(seconds)[order], columns, values[order], step, tuple(notes))
+
+
+def read_header(source: Source) -> list[str]:
+    """The names of its columns."""
+    return _read_table(source)[0]
+
+
+def _read_table(source: Source) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """The names of its columns, and its rows that are not empty, each with its line."""
+    if source.format not in ("csv", "tsv", "txt"):
+        raise InputError(f"{source.path}: time series are read from CSV; convert the {source.format} file")
+    with open_source(source) as stream:
+        data = b"".join(read_utf8(stream, "utf-8"))
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{source.path}: not UTF-8 at byte {error.start}; convert it, for example with iconv"
+        ) from None
+    rows = csv.reader(text.splitlines(), delimiter="\t" if source.format == "tsv" else ",", strict=True)
+    try:
+        header = [name.strip() for name in next(rows, [])]
+        table = [(rows.line_num, row) for row in rows if row and any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise InputError(f"{source.path}: line {rows.line_num}: not valid CSV ({error}); correct it") from None
+    return header, table
 
 
 def _choose_columns(

@@ -323,7 +323,7 @@ def _find_reasons(scores: SeriesScores, symbols: SeriesSymbols, place: int, inde
     """What is odd about a point, the oddest first."""
     column, values = symbols.columns[index], fill_missing(scores.table.values[:, index])
     value, before = float(values[place]), values[:place]
-    low, high = min(column.low, *before.tolist()), max(column.high, *before.tolist())
+    low, high = min([column.low, *before.tolist()]), max([column.high, *before.tolist()])
     if value > high:
         yield f"value {value:.4g} above anything seen (at most {high:.4g})"
     elif value < low:

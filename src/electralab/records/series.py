@@ -51,6 +51,8 @@ class SeriesSymbols(FileRecord):
     """In the order of the files; of files with bins of their own, the columns of the first."""
     step_seconds: float
     """The usual time between two points; 0 where points are only counted."""
+    time: str = ""
+    """The column of times, where one was named."""
 
 
 class SeriesPoint(Record):

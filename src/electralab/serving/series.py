@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from electralab.config import Settings
-from electralab.corpus.series import TimeSeries, read_series
+from electralab.corpus.series import TimeSeries, read_header, read_series
 from electralab.corpus.sources import find_sources
 from electralab.detection.series import (
     NETWORKS,
@@ -102,8 +102,11 @@ class SeriesDetector:
         """The file, how its values become symbols, and how many points at its beginning that was learned from."""
         symbols = self.symbols
         (source,) = find_sources([str(path)]).files
-        table = read_series(source)
         names = [column.name for column in symbols.columns]
+        header = read_header(source)
+        is_chosen = set(names) <= set(header)
+        # The columns that it was prepared with, where the file has them; other names are those of another machine.
+        table = read_series(source, symbols.time if symbols.time in header else "", names if is_chosen else ())
         if symbols.scale == "columns":
             if lacking := [name for name in names if name not in table.columns]:
                 raise InputError(
@@ -141,10 +144,13 @@ class SeriesDetector:
                 own, other = (combine_rarity(scores, names) for scores in (normal, damaged))
                 # The beginning was judged by too few points.
                 settled = own[first + (len(own) - first) // 4 :]
-                gathered.setdefault(f"oddness {used}", []).extend(settled[~np.isnan(settled)].tolist())
+                # A point that lacks every column has no oddness.
+                gathered.setdefault(f"oddness {used}", []).extend(settled[np.isfinite(settled)].tolist())
                 for kind, start, after in stretches:
-                    maxima.setdefault((kind, used), []).append(float(np.nanmax(other[start:after])))
-                    maxima.setdefault(("", used), []).append(float(np.nanmax(own[start:after])))
+                    oddest = [float(np.nanmax(oddness[start:after])) for oddness in (other, own)]
+                    if np.isfinite(oddest).all():
+                        maxima.setdefault((kind, used), []).append(oddest[0])
+                        maxima.setdefault(("", used), []).append(oddest[1])
         kinds = sorted({kind for kind, _ in maxima} - {""})
         if not kinds:
             raise InputError(
@@ -158,10 +164,11 @@ class SeriesDetector:
             )
             for kind in kinds
         }
-        # The statistics come first: of equals they are the faster.
+        # The statistics come first: of equals they are the faster. Below .5 a kind is not found, and worse than that is
+        # no worse.
         best = max(
             ("statistics", "all", "networks"),
-            key=lambda used: round(sum(part.auc[used] for part in scores.values()) / len(scores), 2),
+            key=lambda used: round(sum(max(part.auc[used], 0.5) for part in scores.values()) / len(scores), 2),
         )
         return SeriesCalibration(
             points=points,

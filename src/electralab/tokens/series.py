@@ -130,6 +130,7 @@ def learn_symbols(tables: Sequence[TimeSeries], config: SeriesConfig, points: in
         points=points,
         columns=tuple(columns),
         step_seconds=step,
+        **({"time": config.time} if config.time else {}),
     )
 
 

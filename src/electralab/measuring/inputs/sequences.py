@@ -31,7 +31,8 @@ from electralab.serving.model import Model
 from electralab.stopping import StopSignal
 
 SEQUENCE, LABEL = "Sequence", "label"
-_NORMAL = ("0", "normal", "0.0", "false")
+# The last as in the logs of Blue Gene.
+_NORMAL = ("0", "normal", "0.0", "false", "-")
 _AT_ONCE = 256
 _DAMAGE_SEED = "measure"
 
@@ -64,6 +65,8 @@ class MeasuredSequences(MeasuredInput):
                 continue
             rng = Random(f"{config.seed} {_DAMAGE_SEED}")
             given = [events for events, _ in rows if len(events) > 1]
+            if not given:
+                raise InputError(f"{path}: has no row of two events and more to plant damage in; give longer rows")
             for kind in DAMAGE_KINDS:
                 damaged = [list(plant_row(events, kind, counts.names, given, rng).events) for events in given]
                 planted = [(events, False) for events in given] + [(events, True) for events in damaged if events]
@@ -83,18 +86,25 @@ def read_rows(path: Path) -> Iterator[Row]:
             if not {SEQUENCE, LABEL} <= set(table.fieldnames or ()):
                 raise InputError(f"{path}: has no columns {SEQUENCE} and {LABEL}; name them so")
             for row in table:
-                yield row[SEQUENCE].split(), row[LABEL].lower() not in _NORMAL
+                if row[LABEL] is None or not row[LABEL].strip():
+                    raise InputError(
+                        f"{path}: row {table.line_num} has no {LABEL}; give each row one, or leave out the column "
+                        "(as JSON lines) to have damage planted"
+                    )
+                yield (row[SEQUENCE] or "").split(), _is_wrong(row[LABEL])
         return
+    # Read as documents first, which says where a line is no JSON.
+    documents = list(read_documents(source, ReadingConfig(), symbols=True))
     with open_source(source) as stream:
-        labels = [
-            value.get(LABEL) if isinstance(value, dict) else None
-            for value in (json.loads(line) for line in split_lines(source, read_utf8(stream, "utf-8")) if line.strip())
-        ]
-    for label, events in zip(labels, read_documents(source, ReadingConfig(), symbols=True), strict=True):
-        yield (
-            list(events) if isinstance(events, tuple) else [],
-            None if label is None else str(label).lower() not in _NORMAL,
-        )
+        values = [json.loads(line) for line in split_lines(source, read_utf8(stream, "utf-8")) if line.strip()]
+    for value, events in zip(values, documents, strict=True):
+        label = value.get(LABEL) if isinstance(value, dict) else None
+        is_known = label is not None and bool(str(label).strip())
+        yield list(events) if isinstance(events, tuple) else [], _is_wrong(str(label)) if is_known else None
+
+
+def _is_wrong(label: str) -> bool:
+    return label.strip().lower() not in _NORMAL
 
 
 def _compare(

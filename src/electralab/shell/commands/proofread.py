@@ -74,7 +74,8 @@ def proofread(
     proofreader = loaded.make_proofreader(resolved)
     proofs = tuple(proofreader.proofread(text, source) for source, text in texts.items())
     heldout = proofreader.detector.heldout
-    warning = heldout.warning if heldout else None
+    # What is calibrated says itself how sure it is.
+    warning = heldout.warning if heldout and proofreader.detector.scorer is None else None
     if html:
         write_file(Path(html), render_proofs(proofs, warning))
     return ProofreadResult(model=str(model), threshold=resolved.threshold, warning=warning, proofs=proofs)
