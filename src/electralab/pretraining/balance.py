@@ -15,7 +15,7 @@ from electralab.records.run import RunUsefulness
 from electralab.reporting.artifact import Artifact
 
 # Before this share of its learning a discriminator may still look like a lost one.
-_YOUNG = 0.3
+YOUNG = 0.3
 # Nats of entropy below which a generator's guesses fall on a handful of tokens.
 _SURE = 2.0
 # Above it, nearly every replacement stands out.
@@ -93,7 +93,7 @@ def check_balance(
         if rate_was_reached:
             cause = f"the learning rate is probably too high (--optimizer.learning-rate{came_to})"
         alarms.append(f"the discriminator calls {called:.0%} of the tokens replaced, {replaced:.0%} are: {cause}")
-    if progress <= _YOUNG:
+    if progress <= YOUNG:
         return alarms
 
     advice = []

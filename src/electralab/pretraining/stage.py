@@ -24,6 +24,7 @@ from electralab.objective.settings import PAIRS
 from electralab.pretraining import warm_start
 from electralab.pretraining.balance import advise, describe_usefulness, drop_numbers
 from electralab.pretraining.cost import count_steps, estimate_memory
+from electralab.pretraining.curves import find_curve
 from electralab.pretraining.settings import PretrainConfig, complete_settings
 from electralab.pretraining.task import PretrainTask, build_state, make_train_step, mean_step_flops, measure_baselines
 from electralab.records import run as records
@@ -130,6 +131,8 @@ def _train(request: PretrainRequest, stop: StopSignal, clock: Clock) -> Iterator
         state = build_state(objective, config)
         start_notes = _start_networks(request, objective, data)
         task = PretrainTask(objective, data, config, plan, device, workers)
+        if request.init_from is None and request.branch_from is None:
+            task.reference = find_curve(fingerprint.preset, config)
         planned_steps = plan.lengths[-1].planned_steps
         loop = LoopConfig(
             planned_steps,
@@ -310,6 +313,11 @@ def plan_pretrain(request: PretrainRequest) -> records.PretrainPlan:
     notes = [*request.notes, *_start_networks(request, objective, data)]
     latest = list_checkpoints(request.run_dir / records.CHECKPOINTS)
     rows = round(steps * config.batch.mean_rows)
+    reference = find_curve(request.preset, config)
+    expected = {}
+    if reference is not None and request.init_from is None and request.branch_from is None:
+        preset, curve = reference
+        expected = {"expected": curve.describe(preset, rows * data.sequence_length)}
     return records.PretrainPlan(
         settings=config.model_dump(mode="json"),
         steps=steps,
@@ -321,6 +329,7 @@ def plan_pretrain(request: PretrainRequest) -> records.PretrainPlan:
         flops=round(steps * flops),
         estimated_minutes=round(steps * flops / flops_per_second / 60, 1),
         estimated_memory_mb=estimate_memory(objective, config, data.sequence_length, workers) >> 20,
+        **expected,
         notes=notes,
     )
 

@@ -22,7 +22,8 @@ from electralab.objective.metrics import BatchMetrics, Row, RtdScores, describe_
 from electralab.objective.objective import Objective, ObjectiveOutput, StepInfo
 from electralab.objective.procedures import discriminator_progress, step_in_stage
 from electralab.objective.registry import build_objective, measure_unigram
-from electralab.pretraining.balance import check_balance, drop_numbers
+from electralab.pretraining.balance import YOUNG, check_balance, drop_numbers
+from electralab.pretraining.curves import Curve
 from electralab.pretraining.settings import PretrainConfig
 from electralab.randomness import Rng
 from electralab.records.run import RunLength, StepRecord
@@ -139,6 +140,8 @@ class PretrainTask:
         """Of the last evaluation, inside which a stop loses nothing."""
         self.warned: set[str] = set()
         """Warnings of the run so far, without their numbers: each is told once."""
+        self.reference: tuple[str, Curve] | None = None
+        """The preset whose settings the run has, and what a run of it had."""
 
     def locate(self, step: int) -> StepInfo:
         """Where in the run a step is."""
@@ -209,14 +212,18 @@ class PretrainTask:
         step = record.step
         # The highest learning rate so far; of a long run, of steps spread over it.
         steps = (*range(1, step + 1, max(1, step // _SAMPLED_RATES)), step)
+        progress = discriminator_progress(self.config.procedure, self.locate(step).end / self.locate(step).total_steps)
         advice = check_balance(
             scores,
-            discriminator_progress(self.config.procedure, self.locate(step).end / self.locate(step).total_steps),
+            progress,
             baselines=self._frequencies,
             record=record.values,
             config=self.config,
             highest_rate=self.config.optimizer.learning_rate * max(map(self.lr_factor, steps)),
         )
+        if self.reference is not None and progress > YOUNG:
+            preset, curve = self.reference
+            advice += curve.compare(preset, scores, int(record["tokens"]))
         fresh = [text for text in advice if drop_numbers(text) not in self.warned]
         return EvalRecord({f"heldout_{name}": value for name, value in scores.items()}, fresh)
 

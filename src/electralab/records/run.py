@@ -330,6 +330,8 @@ class PretrainPlan(PlanRecord):
     flops: int
     estimated_minutes: float
     estimated_memory_mb: int
+    expected: str = ""
+    """What a run of the same preset had after as many tokens; empty where none was recorded."""
     notes: list[str] = Field(default_factory=list)
     """What the run would say before its first step."""
 

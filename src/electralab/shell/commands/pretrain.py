@@ -170,6 +170,7 @@ def run(call: Call) -> None:
             f"{f.format_number_of(result.rows, 'row')}, {f.format_flops(result.flops)} FLOPs; "
             f"{f.format_effort(result.estimated_minutes, result.estimated_memory_mb)}",
             *([_CLOCK] if flags.minutes else []),
+            *([result.expected] if result.expected else []),
             begins if result.resumes_at <= result.steps else "every step is taken already",
             *([_point_to_plan(call, result)] if result.estimated_minutes > _DAY else []),
         )
