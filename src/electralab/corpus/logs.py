@@ -111,9 +111,9 @@ def _compile_format(line_format: str) -> re.Pattern[str]:
 def _read_time(match: re.Match[str]) -> float | None:
     parts = match.groupdict()
     fraction = float(f"0.{parts.get('f') or 0}")
-    if parts.get("epoch"):
-        return int(parts["epoch"]) + fraction
-    month = _MONTHS.index(parts["month"]) + 1 if parts.get("month") else int(parts["mo"])
+    if epoch := parts.get("epoch"):
+        return int(epoch) + fraction
+    month = _MONTHS.index(name) + 1 if (name := parts.get("month")) else int(parts["mo"])
     # Without a year any leap year will do.
     year = int(parts["y"] or 2000)
     try:

@@ -326,8 +326,25 @@ def _communicate(work: Workload, layout: Layout, device: DeviceSpec, compute: fl
     return seconds + calls, exposed + calls, sent
 
 
-def _time_step(work: Workload, layout: Layout, device: DeviceSpec) -> dict[str, float]:
+@dataclass(frozen=True, slots=True)
+class _StepTime:
     """Seconds of a step by what they are spent on."""
+
+    compute: float
+    update: float
+    host: float
+    communication: float
+    exposed: float
+    """Of communication: what all wait for."""
+    waiting: float
+    sent_bytes: float
+
+    @property
+    def total(self) -> float:
+        return self.compute + self.update + self.host + self.exposed + self.waiting
+
+
+def _time_step(work: Workload, layout: Layout, device: DeviceSpec) -> _StepTime:
     rows = work.rows if layout.degree > 1 else ceil(work.rows / layout.devices)
     divided = sum(encoder.row_flops for encoder in work.encoders)
     compute = rows * (work.row_flops - divided + divided / layout.degree) / device.flops_per_second
@@ -338,11 +355,7 @@ def _time_step(work: Workload, layout: Layout, device: DeviceSpec) -> dict[str, 
     communication, exposed, sent = _communicate(work, layout, device, compute)
     busy = compute + update + host + exposed
     waiting = busy * ((1 + _LOSS_PER_DOUBLING) ** max(0.0, log2(layout.devices / 8)) - 1)
-    return {
-        **{"compute_seconds": compute, "update_seconds": update, "host_seconds": host, "sent_bytes": sent},
-        **{"communication_seconds": communication, "exposed_seconds": exposed},
-        **{"waiting_seconds": waiting, "step_seconds": busy + waiting},
-    }
+    return _StepTime(compute, update, host, communication, exposed, waiting, sent)
 
 
 def plan_mode(work: Workload, mode: ParallelMode, device: DeviceSpec, devices: int, share_rows: int = 0) -> ModePlan:
@@ -355,21 +368,26 @@ def plan_mode(work: Workload, mode: ParallelMode, device: DeviceSpec, devices: i
     candidates = [2**power for power in range(rows.bit_length()) if 2**power <= rows]
     fitting = [count for count in candidates if measure_memory(work, layout, count).total <= room]
     times = _time_step(work, layout, device)
-    one_seconds = _time_step(work, alone, device)["step_seconds"]
+    alone_seconds = _time_step(work, alone, device).total
     share_rows = share_rows or ceil(work.rows / devices)
     grown, one_grown = replace(work, rows=share_rows * devices), replace(work, rows=share_rows)
-    weak = _time_step(one_grown, lay_out(one_grown, "ddp", 1), device)["step_seconds"]
-    weak /= _time_step(grown, lay_out(grown, mode, devices), device)["step_seconds"]
-    hours = work.steps * times["step_seconds"] / 3600
-    sent_bytes = round(times.pop("sent_bytes"))
+    weak = _time_step(one_grown, lay_out(one_grown, "ddp", 1), device).total
+    weak /= _time_step(grown, lay_out(grown, mode, devices), device).total
+    hours = work.steps * times.total / 3600
     return ModePlan(
         **{"mode": mode, "devices": devices, "slices": layout.slices, "problem": layout.problem},
         **{"rows": rows, "micro_rows": micro_rows, "memory": memory},
         fits=memory.total <= room and not layout.problem,
         most_micro_rows=0 if layout.problem else max(fitting, default=0),
-        **times,
-        sent_bytes=sent_bytes,
-        efficiency=one_seconds / devices / times["step_seconds"],
+        compute_seconds=times.compute,
+        update_seconds=times.update,
+        host_seconds=times.host,
+        communication_seconds=times.communication,
+        exposed_seconds=times.exposed,
+        waiting_seconds=times.waiting,
+        step_seconds=times.total,
+        sent_bytes=round(times.sent_bytes),
+        efficiency=alone_seconds / devices / times.total,
         weak_efficiency=weak,
         hours=hours,
         cost=hours * devices * device.price_per_hour,
