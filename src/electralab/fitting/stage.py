@@ -208,6 +208,17 @@ def _fit(request: FitRequest, stop: StopSignal) -> Iterator[Event[FitResults]]:
         yield Result(FitResults.read(run_dir))
 
 
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What each entry answers to the rows that judge, and how good that is; the linear model first."""
+
+    answers: dict[EntryName, list[PredictionRow]]
+    scores: dict[EntryName, Scores]
+    best: FittedModel
+    """Still without its networks."""
+    why_no_blend: str
+
+
 class _FitStage:
     def __init__(self, request: FitRequest, rows: FitRows, stop: StopSignal) -> None:
         self.request, self.rows, self.stop = request, rows, stop
@@ -299,13 +310,61 @@ class _FitStage:
 
     def _finish(self, curve: Sequence[LabelPoint], began: float) -> Iterator[Update]:
         """The leaderboard, the best entry as a model, and the record that says that the run is finished."""
-        rows, task = self.rows, self.task
+        rows, by_class = self.rows, self._count_classes()
+        judged = self._judge(by_class)
+        about, answers = judged.best, judged.answers
+        yield Note("writing the model", "dim")
+        folders = [self._seed_dir(number) / "model" for number in range(len(rows.parts))]
+        models, linear = [load_model(folder) for folder in folders], blending.fit_linear(rows.learned)
+        if about.entry != "linear":
+            names = tuple(f"encoder-{number + 1}" for number in range(len(folders)))
+            length = models[0].config.sequence_length
+            about = about.model_copy(update={"encoders": names, "sequence_length": length})
+        self._export(about, folders, linear)
+        tested: dict[EntryName, Scores] = {}
+        for name in answers if rows.test is not None else ():
+            answerer = Answerer(about.model_copy(update={"entry": name}), models, linear)
+            tested[name] = self._score_test(answerer, keeps_answers=name == about.entry)
+        entries = self._rank(judged, tested)
+        # The curve has the linear model already.
+        others = [self._make_point(name, self.part_rows, answers[name]) for name in answers if name != "linear"]
+        splits = (rows.data.train, *rows.data.devs, *rows.data.tests)
+        FitResults(
+            task=self.task.name,
+            kind=self.task.kind.name,
+            metric=self.metric,
+            labels=self.labels,
+            num_texts=rows.num_texts,
+            model=str(self.request.model),
+            rows=len(rows.learned),
+            judged_rows=len(rows.judged),
+            judged_by=rows.judged_by,
+            best=about.entry,
+            entries=tuple(entries),
+            report=blending.report_classes(self.labels, answers[about.entry]),
+            curve=(*curve, *others),
+            data={
+                split.name: SplitSummary(
+                    path=split.path,
+                    examples=len(split.examples),
+                    bad_rows=len(split.bad_rows),
+                    columns=split.columns,
+                )
+                for split in splits
+            },
+            seconds=round(time.monotonic() - began, 1),
+            notes=(*explain_entries(entries, len(rows.judged), by_class), *filter(None, [judged.why_no_blend])),
+        ).write(self.run_dir)
+
+    def _count_classes(self) -> dict[str, int]:
+        counts = Counter(str(blending.read_truth(row)) for row in self.rows.learned)
+        return {label: counts[label] for label in self.labels}
+
+    def _judge(self, by_class: dict[str, int]) -> _Judged:
         margins, encoder = (
             list(read_rows(self._predictions(name))) for name in (f"linear-{self.part_rows}", "encoder")
         )
-        counts = Counter(str(blending.read_truth(row)) for row in rows.learned)
-        by_class = {label: counts[label] for label in self.labels}
-        parts = [part.places for part in rows.parts]
+        parts = [part.places for part in self.rows.parts]
         weights, blended, why = judge_blend(
             self.labels, [label for label in by_class if by_class[label]], parts, [encoder, margins]
         )
@@ -317,48 +376,47 @@ class _FitStage:
         if weights is not None:
             answers["blend"] = blended
             write_file(self._predictions("blend"), to_json_lines(blended))
-        scores = {name: blending.score_rows(task.metrics, self.labels, given) for name, given in answers.items()}
-        # Of equals the cheapest, which stands first.
-        ranked = sorted(answers, key=lambda name: -scores[name][self.metric])
-        best = ranked[0]
-        yield Note("writing the model", "dim")
-        about = FittedModel(
-            entry=best,
-            kind=task.kind.name,
-            task=task.name,
+        scores = {name: self._score(given) for name, given in answers.items()}
+        best = FittedModel(
+            # Of equals the cheapest, which stands first.
+            entry=max(answers, key=lambda name: scores[name][self.metric]),
+            kind=self.task.kind.name,
+            task=self.task.name,
             labels=self.labels,
-            num_texts=rows.num_texts,
+            num_texts=self.rows.num_texts,
             sequence_length=0,
             temperature=temperature,
         )
+        # Without a blend the file has no such key.
         if weights is not None:
-            about = about.model_copy(update={"blend": weights})
-        folders = [self._seed_dir(number) / "model" for number in range(len(rows.parts))]
-        models = [load_model(folder) for folder in folders]
-        model = blending.fit_linear(rows.learned)
-        if best != "linear":
-            names = tuple(f"encoder-{number + 1}" for number in range(len(folders)))
-            length = models[0].config.sequence_length
-            about = about.model_copy(update={"encoders": names, "sequence_length": length})
+            best = best.model_copy(update={"blend": weights})
+        return _Judged(answers, scores, best, why)
+
+    def _score(self, answers: Sequence[PredictionRow]) -> Scores:
+        return blending.score_rows(self.task.metrics, self.labels, answers)
+
+    def _export(self, about: FittedModel, folders: Sequence[Path], linear: blending.LinearModel) -> None:
         export = self.run_dir / "export" / "model"
-        if best == "encoder" and len(folders) == 1:
+        if about.entry == "encoder" and len(folders) == 1:
             # One network alone is a model folder like any other.
             copy_model(folders[0], export)
         else:
             # A linear model alone needs no network.
             networks = dict(zip(about.encoders, folders, strict=False))
-            save_fitted(export, about, networks, None if best == "encoder" else model)
-        tested: dict[EntryName, Scores] = {}
-        if rows.test is not None:
-            examples = blending.pooled_examples(rows.test.examples)
-            for name in answers:
-                answerer = Answerer(about.model_copy(update={"entry": name}), models, model)
-                answered = run_to_end(answerer.predict(examples, batch_tokens=_BATCH_TOKENS, stop=self.stop))
-                tested[name] = blending.score_rows(task.metrics, self.labels, answered)
-                if name == best:
-                    write_file(self._predictions("test"), to_json_lines(answered))
+            save_fitted(export, about, networks, None if about.entry == "encoder" else linear)
+
+    def _score_test(self, answerer: Answerer, *, keeps_answers: bool) -> Scores:
+        assert self.rows.test is not None
+        examples = blending.pooled_examples(self.rows.test.examples)
+        answered = run_to_end(answerer.predict(examples, batch_tokens=_BATCH_TOKENS, stop=self.stop))
+        if keeps_answers:
+            write_file(self._predictions("test"), to_json_lines(answered))
+        return self._score(answered)
+
+    def _rank(self, judged: _Judged, tested: dict[EntryName, Scores]) -> list[FitEntry]:
+        answers, scores, best = judged.answers, judged.scores, judged.best.entry
         entries = []
-        for name in ranked:
+        for name in sorted(answers, key=lambda name: -scores[name][self.metric]):
             interval = find_interval(self.metric, self.labels, answers[name])
             behind = Interval(0, 0, 0)
             if name != best:
@@ -374,35 +432,7 @@ class _FitStage:
                 behind_high=behind.high,
             )
             entries.append(entry.model_copy(update={"test": tested[name]}) if tested else entry)
-        # The curve has the linear model already.
-        others = [self._make_point(name, self.part_rows, answers[name]) for name in answers if name != "linear"]
-        splits = (rows.data.train, *rows.data.devs, *rows.data.tests)
-        FitResults(
-            task=task.name,
-            kind=task.kind.name,
-            metric=self.metric,
-            labels=self.labels,
-            num_texts=rows.num_texts,
-            model=str(self.request.model),
-            rows=len(rows.learned),
-            judged_rows=len(rows.judged),
-            judged_by=rows.judged_by,
-            best=best,
-            entries=tuple(entries),
-            report=blending.report_classes(self.labels, answers[best]),
-            curve=(*curve, *others),
-            data={
-                split.name: SplitSummary(
-                    path=split.path,
-                    examples=len(split.examples),
-                    bad_rows=len(split.bad_rows),
-                    columns=split.columns,
-                )
-                for split in splits
-            },
-            seconds=round(time.monotonic() - began, 1),
-            notes=(*explain_entries(entries, len(rows.judged), by_class), *([why] if why else [])),
-        ).write(self.run_dir)
+        return entries
 
     def _describe(self, name: EntryName) -> str:
         count = len(self.rows.parts)
