@@ -7,7 +7,8 @@ Where the limits come from: docs/objectives/balance.md.
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from electralab.objective.settings import JUDGED, UNTAUGHT
 from electralab.pretraining.settings import PretrainConfig, parse_stored
@@ -61,63 +62,100 @@ def check_balance(
     """
     if "auc" not in scores or progress <= 0:
         return []
-    auc, called, replaced = (scores[name] for name in ("auc", "called_replaced", "replaced_share"))
-    accuracy, entropy = map(scores.get, ("generator_accuracy", "generator_entropy"))
-    generator_loss, discriminator_loss = (scores.get(f"{network}_loss", 0.0) for network in _NETWORKS)
-
-    # What can be advised; without settings, everything.
-    sharing = config.model.sharing if config else "none"
-    kind = config.generator.kind if config else "transformer"
-    width = config.generator.width_share if config else 0.5
-    is_joint = config is None or config.procedure == "joint"
-    has_own_generator = sharing != "everything" and kind not in UNTAUGHT
-    can_be_smaller = has_own_generator and width > _SMALL_WIDTH
-    can_share = sharing != "everything" and kind == "transformer" and is_joint
-    can_be_one = can_share and (config is None or config.objective in JUDGED)
-    # By the rate that was in force: one that was never reached is not too high.
-    set_rate = config.optimizer.learning_rate if config else None
-    rate_was_reached = not (highest_rate and set_rate) or highest_rate >= _REACHED * set_rate
-    lower_rate = "lower --optimizer.learning-rate" + (f" (it came to {highest_rate:.2g})" if highest_rate else "")
-    if not rate_was_reached:
-        lower_rate = (
-            f"shorten the warm-up (--schedule.warmup-steps): the learning rate has come to {highest_rate:.2g} only, "
-            f"{set_rate:.2g} is set"
-        )
-    joint = "train it by maximum likelihood (--procedure joint)" if config is None or not is_joint else ""
-
-    # What is told at once, however young the run is.
-    alarms = []
-    if called > 0.5 and replaced < 0.3:
-        came_to = f", it came to {highest_rate:.2g}" if highest_rate else ""
-        cause = f"it has hardly begun to learn; train longer or {lower_rate}"
-        if rate_was_reached:
-            cause = f"the learning rate is probably too high (--optimizer.learning-rate{came_to})"
-        alarms.append(f"the discriminator calls {called:.0%} of the tokens replaced, {replaced:.0%} are: {cause}")
+    remedies = _Remedies.of(config, highest_rate)
+    alarms = _warn_of_calls(scores, remedies, highest_rate)
     if progress <= YOUNG:
         return alarms
+    judged = _judge_discriminator(scores, remedies) + _judge_generator(scores, remedies) + alarms
+    norms = [(record or {}).get(f"{network}_gradient_norm") or 0.0 for network in _NETWORKS]
+    frequent = (baselines or {}).get("generator_accuracy")
+    if norms[0] > 0 and frequent is not None:  # of a generator that cannot learn there is nothing to improve
+        judged += _judge_strength(scores, remedies, frequent)
+    return judged + _judge_gradients(norms)
 
-    advice = []
+
+@dataclass(frozen=True, slots=True)
+class _Remedies:
+    """What can be advised with these settings; empty where it is done already or cannot be. Without settings, all."""
+
+    smaller_batches: str
+    smaller_generator: str
+    """The flag alone, where the generator may become smaller."""
+    larger_generator: str
+    single_encoder: str
+    lower_rate: str
+    joint: str
+    rate_was_reached: bool
+
+    @classmethod
+    def of(cls, config: PretrainConfig | None, highest_rate: float | None) -> "_Remedies":
+        sharing = config.model.sharing if config else "none"
+        kind = config.generator.kind if config else "transformer"
+        width = config.generator.width_share if config else 0.5
+        is_joint = config is None or config.procedure == "joint"
+        has_own_generator = sharing != "everything" and kind not in UNTAUGHT
+        can_share = sharing != "everything" and kind == "transformer" and is_joint
+        can_be_single = can_share and (config is None or config.objective in JUDGED)
+        has_small_batches = config is not None and config.batch.size <= _SMALL_BATCH
+        # By the rate that was in force: one that was never reached is not too high.
+        set_rate = config.optimizer.learning_rate if config else None
+        was_reached = not (highest_rate and set_rate) or highest_rate >= _REACHED * set_rate
+        lower_rate = "lower --optimizer.learning-rate" + (f" (it came to {highest_rate:.2g})" if highest_rate else "")
+        if not was_reached:
+            lower_rate = (
+                f"shorten the warm-up (--schedule.warmup-steps): the learning rate has come to {highest_rate:.2g} "
+                f"only, {set_rate:.2g} is set"
+            )
+        return cls(
+            smaller_batches="" if has_small_batches else "try smaller batches (--batch.size)",
+            smaller_generator="(--generator.width-share)" if has_own_generator and width > _SMALL_WIDTH else "",
+            larger_generator="make it larger (--generator.width-share)" if has_own_generator and width < 1 else "",
+            single_encoder="one encoder for both (--model.sharing everything --generator.width-share 1)"
+            if can_be_single
+            else "",
+            lower_rate=lower_rate,
+            joint="train it by maximum likelihood (--procedure joint)" if config is None or not is_joint else "",
+            rate_was_reached=was_reached,
+        )
+
+
+def _warn_of_calls(scores: Scores, remedies: _Remedies, highest_rate: float | None) -> list[str]:
+    """What is told at once, however young the run is."""
+    called, replaced = scores["called_replaced"], scores["replaced_share"]
+    if called <= 0.5 or replaced >= 0.3:
+        return []
+    came_to = f", it came to {highest_rate:.2g}" if highest_rate else ""
+    cause = f"it has hardly begun to learn; train longer or {remedies.lower_rate}"
+    if remedies.rate_was_reached:
+        cause = f"the learning rate is probably too high (--optimizer.learning-rate{came_to})"
+    return [f"the discriminator calls {called:.0%} of the tokens replaced, {replaced:.0%} are: {cause}"]
+
+
+def _judge_discriminator(scores: Scores, remedies: _Remedies) -> list[str]:
+    auc, called, replaced = (scores[name] for name in ("auc", "called_replaced", "replaced_share"))
+    loss = scores.get("discriminator_loss", 0.0)
     ignorant = -sum(share * math.log(share) for share in (replaced, 1 - replaced) if share > 0)
+    flag = remedies.smaller_generator
     if auc < _LEARNED_AUC and called < 1e-4:
-        ways = _either(
-            "train longer",
-            "try smaller batches (--batch.size)" if config is None or config.batch.size > _SMALL_BATCH else "",
-            "a smaller generator (--generator.width-share)" if can_be_smaller else "",
-            "one encoder for both (--model.sharing everything --generator.width-share 1)" if can_be_one else "",
-        )
-        advice.append(
-            f"the discriminator calls every token original (AUC {auc:.2f}): it has hardly begun to learn; {ways}"
-        )
-    elif auc < _LEARNED_AUC and discriminator_loss > ignorant + _NOISE:
-        weaker = "make the generator weaker (--generator.width-share)" if can_be_smaller else ""
-        advice.append(
-            f"the discriminator is surer than it may be: its loss is {discriminator_loss:.3f}, that of knowing only "
+        smaller = f"a smaller generator {flag}" if flag else ""
+        ways = _either("train longer", remedies.smaller_batches, smaller, remedies.single_encoder)
+        return [f"the discriminator calls every token original (AUC {auc:.2f}): it has hardly begun to learn; {ways}"]
+    if auc < _LEARNED_AUC and loss > ignorant + _NOISE:
+        weaker = f"make the generator weaker {flag}" if flag else ""
+        return [
+            f"the discriminator is surer than it may be: its loss is {loss:.3f}, that of knowing only "
             f"how many tokens are replaced {ignorant:.3f} (AUC {auc:.2f}); "
-            f"{_either('train longer', lower_rate, weaker)}"
-        )
-    right = accuracy or 0.0
+            f"{_either('train longer', remedies.lower_rate, weaker)}"
+        ]
+    return []
+
+
+def _judge_generator(scores: Scores, remedies: _Remedies) -> list[str]:
+    auc, loss = scores["auc"], scores.get("generator_loss", 0.0)
+    entropy, right = scores.get("generator_entropy"), scores.get("generator_accuracy", 0.0)
+    advice = []
     if right > 0.6 and auc < 0.65:
-        smaller = "make it smaller (--generator.width-share)" if can_be_smaller else ""
+        smaller = f"make it smaller {remedies.smaller_generator}" if remedies.smaller_generator else ""
         advice.append(
             f"the generator is too strong (it restores {right:.0%} of the masked tokens, AUC {auc:.2f}): "
             f"{_either(smaller, 'raise --sampling.temperature')}"
@@ -126,40 +164,41 @@ def check_balance(
     if entropy is not None and entropy < _SURE and right < 0.5 * math.exp(-entropy):
         advice.append(
             f"the generator has collapsed: it is sure of its guesses (entropy {entropy:.2f} nats) and wrong "
-            f"({right:.0%} right); {_either(joint, 'slow it down (--loss.generator-weight)')}"
+            f"({right:.0%} right); {_either(remedies.joint, 'slow it down (--loss.generator-weight)')}"
         )
-    elif entropy is not None and right < _HARDLY and generator_loss > entropy + 1:
-        remedy = f"what it is rewarded for leads to no plausible tokens: {joint}"
+    elif entropy is not None and right < _HARDLY and loss > entropy + 1:
+        remedy = f"what it is rewarded for leads to no plausible tokens: {remedies.joint}"
         advice.append(
             f"the generator proposes nonsense: it restores {right:.1%} of the masked tokens, and is further from "
-            f"them ({generator_loss:.1f} nats) than it believes ({entropy:.1f}); "
-            f"{remedy if joint else _either('train longer', lower_rate)}"
-        )
-    advice += alarms
-
-    norms = [(record or {}).get(f"{network}_gradient_norm") or 0.0 for network in _NETWORKS]
-    learns = [norm > 0 for norm in norms]
-    frequent = (baselines or {}).get("generator_accuracy")
-    # Of a generator that cannot learn there is nothing to improve.
-    is_weak = accuracy is not None and frequent is not None and accuracy < frequent + _HARDLY
-    if learns[0] and is_weak and auc > _EASY_AUC:
-        larger = "make it larger (--generator.width-share)" if has_own_generator and width < 1 else ""
-        advice.append(
-            f"the generator is too weak (it restores {accuracy:.0%} of the masked tokens, always the most frequent "
-            f"one {frequent:.0%}; AUC {auc:.2f}): {_either(larger, 'raise --loss.generator-weight')}"
-        )
-    ratio = norms[1] / norms[0] if all(learns) else 1.0
-    if ratio > _OUT_OF_PROPORTION:
-        advice.append(
-            f"the discriminator's gradient is {ratio:.0f} times the generator's, so that clipping holds the "
-            "generator back: lower --loss.discriminator-weight"
-        )
-    elif ratio < 1 / _OUT_OF_PROPORTION:
-        advice.append(
-            f"the generator's gradient is {1 / ratio:.0f} times the discriminator's, so that clipping holds the "
-            "discriminator back: raise --loss.discriminator-weight"
+            f"them ({loss:.1f} nats) than it believes ({entropy:.1f}); "
+            f"{remedy if remedies.joint else _either('train longer', remedies.lower_rate)}"
         )
     return advice
+
+
+def _judge_strength(scores: Scores, remedies: _Remedies, frequent: float) -> list[str]:
+    accuracy, auc = scores.get("generator_accuracy"), scores["auc"]
+    if accuracy is None or accuracy >= frequent + _HARDLY or auc <= _EASY_AUC:
+        return []
+    return [
+        f"the generator is too weak (it restores {accuracy:.0%} of the masked tokens, always the most frequent "
+        f"one {frequent:.0%}; AUC {auc:.2f}): {_either(remedies.larger_generator, 'raise --loss.generator-weight')}"
+    ]
+
+
+def _judge_gradients(norms: Sequence[float]) -> list[str]:
+    ratio = norms[1] / norms[0] if all(norm > 0 for norm in norms) else 1.0
+    if ratio > _OUT_OF_PROPORTION:
+        return [
+            f"the discriminator's gradient is {ratio:.0f} times the generator's, so that clipping holds the "
+            "generator back: lower --loss.discriminator-weight"
+        ]
+    if ratio < 1 / _OUT_OF_PROPORTION:
+        return [
+            f"the generator's gradient is {1 / ratio:.0f} times the discriminator's, so that clipping holds the "
+            "discriminator back: raise --loss.discriminator-weight"
+        ]
+    return []
 
 
 _NETWORKS = ("generator", "discriminator")
