@@ -68,15 +68,12 @@ def quickstart(
     >>> planned = electralab.quickstart(["speeches.txt"], "first", minutes=2, dry_run=True)
     would prepare speeches.txt into first/data, then pre-train first for 2 minutes and try it
     """
-    from rich.text import Text
-
     from electralab.corpus.samples import write_bundled_text
     from electralab.display import TameConsole
     from electralab.records.kinds import list_models
     from electralab.records.prepared import PreparedReport
     from electralab.records.run import PretrainResults, QuickstartPlan, QuickstartResult
     from electralab.reporting.terminal import color_tokens, print_blocks
-    from electralab.runtime import name_command
     from electralab.statistics import share_interval
 
     console = console or TameConsole(highlight=False, soft_wrap=True, markup=False, emoji=False)
@@ -117,6 +114,46 @@ def quickstart(
         console.print(line)
 
     console.print("3. Verdicts on held-out sentences in which one word was swapped", style="bold")
+    tried = _try_swapped_words(run_dir, data_dir, seed, console)
+    interval = share_interval(tried.hits, tried.swaps) if tried.swaps else None
+    is_useful = results.verdict is None or results.verdict.is_useful
+    if interval is None:
+        length = f"{_LEAST_WORDS} to {_MOST_WORDS} words"
+        console.print(f"no whole sentence of {length} is held out, so there is none to try", style="dim")
+    else:
+        is_useful &= interval.low > tried.by_chance
+        share = f"in {tried.hits} of {tried.swaps} sentences, {interval.value:.1%}"
+        shown = f"; {_SHOWN} are shown" if tried.swaps > _SHOWN else ""
+        console.print(
+            f"the swapped word is the most suspicious token {share} (95 % interval {interval.low:.1%} to "
+            f"{interval.high:.1%}); by chance {tried.by_chance:.1%}{shown}"
+        )
+        if not is_useful:
+            console.print(
+                "too short to be useful: the model finds swapped words hardly more often than chance, or tells "
+                "replaced tokens from original ones hardly better than a guess; give it more --minutes"
+            )
+    _print_next_steps(run_dir, data_dir, console)
+    facts = {"run": str(run_dir), "data": str(data_dir), "is_useful": is_useful}
+    facts |= {"swaps": tried.swaps, "hits": tried.hits}
+    if interval is not None:
+        facts |= {"hit_interval": (interval.low, interval.high), "by_chance": tried.by_chance}
+    return QuickstartResult.model_validate(facts | results.to_json())
+
+
+class TriedSwaps(NamedTuple):
+    """In how many sentences the swapped word is the most suspicious, and what chance would find of each."""
+
+    swaps: int
+    hits: int
+    by_chance: float
+
+
+def _try_swapped_words(run_dir: Path, data_dir: Path, seed: int, console: Console) -> TriedSwaps:
+    from rich.text import Text
+
+    from electralab.reporting.terminal import color_tokens
+
     swaps, hits, by_chance = draw_swapped_words(data_dir, seed), 0, 0.0
     detections = detect(run_dir, [swap.text for swap in swaps])
     for number, (swap, detection) in enumerate(zip(swaps, detections, strict=True)):
@@ -129,24 +166,11 @@ def quickstart(
         mark = Text("hit   ", style="bold green") if is_hit else Text("miss  ", style="bold red")
         marked = mark + color_tokens(mark_tokens(detection))
         console.print(marked.append(f"   [{swap.text[swap.start : swap.end]} ← {swap.original}]", style="dim"))
-    interval, is_useful = None, results.verdict is None or results.verdict.is_useful
-    if swaps:
-        interval = share_interval(hits, len(swaps))
-        is_useful &= interval.low > by_chance
-        share = f"in {hits} of {len(swaps)} sentences, {interval.value:.1%}"
-        shown = f"; {_SHOWN} are shown" if len(swaps) > _SHOWN else ""
-        console.print(
-            f"the swapped word is the most suspicious token {share} (95 % interval {interval.low:.1%} to "
-            f"{interval.high:.1%}); by chance {by_chance:.1%}{shown}"
-        )
-        if not is_useful:
-            console.print(
-                "too short to be useful: the model finds swapped words hardly more often than chance, or tells "
-                "replaced tokens from original ones hardly better than a guess; give it more --minutes"
-            )
-    else:
-        length = f"{_LEAST_WORDS} to {_MOST_WORDS} words"
-        console.print(f"no whole sentence of {length} is held out, so there is none to try", style="dim")
+    return TriedSwaps(len(swaps), hits, by_chance)
+
+
+def _print_next_steps(run_dir: Path, data_dir: Path, console: Console) -> None:
+    from electralab.runtime import name_command
 
     electra = name_command()
     table = "examples/messages.csv" if Path("examples/messages.csv").is_file() else "my_table.csv"
@@ -162,10 +186,6 @@ def quickstart(
     console.print(f"  {electra} finetune {run_dir} --task classify --data {table} --out runs/messages")
     console.print(f"  {electra} prepare my_texts/ --out data/mine")
     console.print(f"  {electra} pretrain --data data/mine --out runs/mine --minutes 30")
-    facts = {"run": str(run_dir), "data": str(data_dir), "swaps": len(swaps), "hits": hits, "is_useful": is_useful}
-    if interval is not None:
-        facts |= {"hit_interval": (interval.low, interval.high), "by_chance": by_chance}
-    return QuickstartResult.model_validate(facts | results.to_json())
 
 
 class SwappedWord(NamedTuple):
