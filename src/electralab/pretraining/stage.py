@@ -144,19 +144,7 @@ def _train(request: PretrainRequest, stop: StopSignal, clock: Clock) -> Iterator
         )
         time_budget = None
         if log is not None and log.minutes:
-            parameters = sum(parameter.numel() for parameter in objective.networks.parameters())
-            time_budget = TimeBudget(
-                run_dir,
-                log,
-                fingerprint,
-                task,
-                evaluate_every=loop.evaluate_every,
-                save_every=loop.save_every,
-                evaluation_steps=config.evaluation.rows / config.batch.mean_rows / 3,
-                save_seconds=parameters * _STATE_BYTES / _BYTES_PER_SECOND,
-                min_steps=request.min_steps,
-                clock=clock,
-            )
+            time_budget = _make_time_budget(request, log, fingerprint, task, loop, clock)
 
         make_step = partial(
             make_train_step, state, task, request.workers, request.parallel, request.sharded_checkpoints
@@ -168,16 +156,7 @@ def _train(request: PretrainRequest, stop: StopSignal, clock: Clock) -> Iterator
         has_untrained_segments = not has_pairs and warm_start.is_without_second_segment(request.init_from)
         run = _RunWriter(run_dir, data, objective, state, task, has_untrained_segments)
 
-        if stored is None:
-            write_file(run_dir / "config.toml", to_toml(config))
-        runtime.describe_environment(threads, data=str(request.data_dir)).write(run_dir)
-        # First: a run of minutes without it is one of an older version, which has a fixed length.
-        if log is not None and log is not stored_log:
-            log.write(run_dir)
-        if stored != fingerprint:
-            fingerprint.write(run_dir)
-        if request.branch_from is not None:
-            warm_start.begin_branch(run_dir, warm_start.find_branch_point(request.branch_from))
+        _write_run(request, threads, stored, fingerprint, stored_log, log)
         yield from map(warn, request.notes)
         if stored is not None and stored.total_steps != total_steps:
             yield warn(
@@ -216,6 +195,52 @@ def _train(request: PretrainRequest, stop: StopSignal, clock: Clock) -> Iterator
                 yield Note(f"{results.step:,} steps and the export took {minutes}", "dim")
         write_run_card(run_dir)
         yield Result(results)
+
+
+def _make_time_budget(
+    request: PretrainRequest,
+    log: records.LengthLog,
+    fingerprint: records.RunFingerprint,
+    task: PretrainTask,
+    loop: LoopConfig,
+    clock: Clock,
+) -> TimeBudget:
+    config = request.config
+    parameters = sum(parameter.numel() for parameter in task.objective.networks.parameters())
+    return TimeBudget(
+        request.run_dir,
+        log,
+        fingerprint,
+        task,
+        evaluate_every=loop.evaluate_every,
+        save_every=loop.save_every,
+        evaluation_steps=config.evaluation.rows / config.batch.mean_rows / 3,
+        save_seconds=parameters * _STATE_BYTES / _BYTES_PER_SECOND,
+        min_steps=request.min_steps,
+        clock=clock,
+    )
+
+
+def _write_run(
+    request: PretrainRequest,
+    threads: int,
+    stored: records.RunFingerprint | None,
+    fingerprint: records.RunFingerprint,
+    stored_log: records.LengthLog | None,
+    log: records.LengthLog | None,
+) -> None:
+    """What the run is, before its first step."""
+    run_dir = request.run_dir
+    if stored is None:
+        write_file(run_dir / "config.toml", to_toml(request.config))
+    runtime.describe_environment(threads, data=str(request.data_dir)).write(run_dir)
+    # First: a run of minutes without it is one of an older version, which has a fixed length.
+    if log is not None and log is not stored_log:
+        log.write(run_dir)
+    if stored != fingerprint:
+        fingerprint.write(run_dir)
+    if request.branch_from is not None:
+        warm_start.begin_branch(run_dir, warm_start.find_branch_point(request.branch_from))
 
 
 @dataclass(frozen=True, slots=True)
