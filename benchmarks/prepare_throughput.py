@@ -23,7 +23,8 @@ import tokenizers
 from electralab.corpus.samples import write_bundled_text
 from electralab.records.prepared import PreparedReport
 from electralab.stopping import StopSignal
-from electralab.tokens.prepare import PrepareConfig, prepare
+from electralab.tokens.prepare import prepare
+from electralab.tokens.prepare_settings import PrepareConfig
 from electralab.tokens.tokenizer import TokenizerConfig
 from electralab.tokens.tokenizer_training import train_tokenizer
 

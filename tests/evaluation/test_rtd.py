@@ -27,7 +27,8 @@ from electralab.objective.metrics import RtdScores
 from electralab.records.evaluation import Suite
 from electralab.statistics import bootstrap_indices, subsample
 from electralab.stopping import StopSignal
-from electralab.tokens.prepare import PrepareConfig, prepare
+from electralab.tokens.prepare import prepare
+from electralab.tokens.prepare_settings import PrepareConfig
 from electralab.tokens.shards import open_data
 from electralab.tokens.tokenizer import TokenizerConfig
 from electralab.tokens.tokenizer_training import train_tokenizer

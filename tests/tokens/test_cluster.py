@@ -8,7 +8,8 @@ from electralab.artifacts import describe_files
 from electralab.events import run_to_end
 from electralab.records.prepared import PassName
 from electralab.stopping import NO_STOP
-from electralab.tokens.prepare import PrepareConfig, prepare
+from electralab.tokens.prepare import prepare
+from electralab.tokens.prepare_settings import PrepareConfig
 from electralab.tokens.tokenizer import TokenizerConfig
 
 

@@ -26,7 +26,8 @@ from electralab.events import Event, Progress
 from electralab.records.prepared import PreparedPass, PreparedReport
 from electralab.stopping import StopSignal
 from electralab.tokens import shards
-from electralab.tokens.prepare import PrepareConfig, fingerprint_data, plan_prepare, prepare, without_rule
+from electralab.tokens.prepare import plan_prepare, prepare
+from electralab.tokens.prepare_settings import PrepareConfig, fingerprint_data, without_rule
 from electralab.tokens.shards import PreparedData, Rows, open_data, shard_dtype
 
 TINY: dict[str, Any] = {"tokenizer": {"vocab_size": 200}, "packing": {"sequence_length": 16}, "heldout_share": 0.2}

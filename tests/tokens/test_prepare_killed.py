@@ -21,7 +21,9 @@ from pathlib import Path
 from electralab.corpus import documents
 from electralab.stopping import StopSignal
 from electralab.tokens import shards
-from electralab.tokens.prepare import PrepareConfig, TokenizerConfig, prepare
+from electralab.tokens.prepare import prepare
+from electralab.tokens.prepare_settings import PrepareConfig
+from electralab.tokens.tokenizer import TokenizerConfig
 shards.SHARD_SIZE = 100_000
 documents.BATCH_CHARS = 10_000
 config = PrepareConfig(tokenizer=TokenizerConfig(vocab_size=2000), heldout_share=0.05)

@@ -23,7 +23,8 @@ from electralab.stopping import NO_STOP, StopSignal
 from electralab.tokens import prepare as stage
 from electralab.tokens import shards
 from electralab.tokens.packing import PackingConfig
-from electralab.tokens.prepare import Part, PrepareConfig, prepare
+from electralab.tokens.prepare import prepare
+from electralab.tokens.prepare_settings import Part, PrepareConfig
 from electralab.tokens.tokenizer import TokenizerConfig
 
 CONFIG = PrepareConfig(
@@ -208,8 +209,9 @@ from electralab.corpus import documents
 from electralab.stopping import NO_STOP
 shards.SHARD_SIZE, documents.BATCH_CHARS, stage.GROUP_BYTES, stage._WORKER_BYTES = 5000, 1000, 2500, 100
 sys.path += [sys.argv[1], f"{sys.argv[1]}/../support"]
+from electralab.tokens.prepare_settings import Part
 from test_prepare_parts import CONFIG
-part = stage.Part.parse(sys.argv[4])
+part = Part.parse(sys.argv[4])
 for _ in stage.prepare([sys.argv[2]], Path(sys.argv[3]), CONFIG, NO_STOP, part=part, workers=2):
     pass
 """

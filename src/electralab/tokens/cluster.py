@@ -15,7 +15,8 @@ from datatrove.pipeline.base import PipelineStep
 from electralab.events import run_to_end
 from electralab.records.prepared import PassName, PreparedPass
 from electralab.stopping import NO_STOP
-from electralab.tokens.prepare import Part, PrepareConfig, prepare
+from electralab.tokens.prepare import prepare
+from electralab.tokens.prepare_settings import Part, PrepareConfig
 
 
 class PreparingBlock(PipelineStep):  # type: ignore[misc]  # datatrove has no types, and is not installed everywhere

@@ -16,28 +16,23 @@ when its manifest is there, which whoever comes last writes.
 
 import hashlib
 import itertools
-import math
-import re
 import shutil
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from electralab import artifacts
 from electralab.artifacts import MANIFEST, FileHash, describe_files, read_json, sha256_json, write_json
-from electralab.config import Settings, SettingsTree, differences
+from electralab.config import SettingsTree
 from electralab.corpus import documents
 from electralab.corpus.documents import (
-    NEAR_DUPLICATE_RULE,
     REASONS,
     DocumentFilter,
     DocumentSample,
@@ -47,8 +42,7 @@ from electralab.corpus.documents import (
     counted_dtype,
     read_numbered,
 )
-from electralab.corpus.readers import Content, Raw, ReadingConfig
-from electralab.corpus.scripts import SPACELESS, UNIT, WIDE_PUNCTUATION
+from electralab.corpus.readers import Content, Raw
 from electralab.corpus.sources import (
     STANDARD_INPUT,
     Compression,
@@ -64,11 +58,27 @@ from electralab.processes import map_in_order
 from electralab.records import prepared as records
 from electralab.records.kinds import find_model
 from electralab.records.logs import LOG
-from electralab.records.record import Record
 from electralab.records.series import SeriesSymbols
 from electralab.stopping import StopSignal
-from electralab.tokens.packing import PackingConfig
-from electralab.tokens.series import SERIES_LENGTH, SeriesConfig, prepare_series
+from electralab.tokens.build_records import (
+    CountedSource,
+    CountRecord,
+    MergeRecord,
+    find_warnings,
+    nothing_left,
+    report_tokenizer,
+)
+from electralab.tokens.prepare_settings import (
+    WHOLE,
+    Part,
+    PrepareConfig,
+    dump_settings,
+    fingerprint_data,
+    first_difference,
+    read_made_from,
+    without_rule,
+)
+from electralab.tokens.series import SERIES_LENGTH, prepare_series
 from electralab.tokens.shards import (
     BUILD,
     FORMAT,
@@ -86,14 +96,11 @@ from electralab.tokens.shards import (
     split_ranks,
     write_sealed,
 )
-from electralab.tokens.tokenizer import TOKENIZER, Tokenizer, TokenizerConfig
+from electralab.tokens.tokenizer import TOKENIZER, Tokenizer
 from electralab.tokens.tokenizer_training import train_symbol_vocab, train_tokenizer
 
 _REPORT_SAMPLE = 2 << 20
 _MAX_SYMBOLS = 1 << 22
-_WORST = 3  # sources to name
-_FEW_HELDOUT = 10  # documents: fewer tell little about text that was not trained on
-_MOST_HELDOUT = 0.25  # a larger share than this is not proposed
 
 # For the plan: typical of English text on a core of the 2020s.
 _UNPACKED: dict[Compression, float] = {"": 1.0, "gz": 2.7, "bz2": 3.5, "xz": 3.7, "zst": 3.0}
@@ -108,10 +115,6 @@ _MERGED_AT_ONCE = 1 << 14  # documents
 _COUNT_FORMAT = 1
 _REPORTED = 50  # documents, between two reports of progress where they come singly
 
-# For the report: in scripts without spaces no word is among the longest.
-_LONGEST_WORDS = 10
-_SPACED_WORD = re.compile(f"[^\\s{SPACELESS}{WIDE_PUNCTUATION}]+")
-
 _PHASES = {
     "hashing": "checking the files",
     "counting": "counting documents",
@@ -125,61 +128,6 @@ _OVER = "the build starts over"
 
 A = TypeVar("A")
 _Phase = Generator[Update, None, A]
-
-
-class PrepareConfig(Settings):
-    reading: ReadingConfig = ReadingConfig()
-    repair: bool = False
-    """Mend broken encodings and the like (ftfy) before anything else looks at the text."""
-    filters: FilterConfig = FilterConfig()
-    heldout_share: float = Field(default=0.01, ge=0.0, lt=1.0)
-    """The share of documents, chosen by a hash of their content, kept for evaluation."""
-    tokenizer: TokenizerConfig = TokenizerConfig()
-    packing: PackingConfig = PackingConfig()
-    symbols: bool = False
-    """The input is JSON lists of strings or integers, taken as tokens as they are."""
-    series: SeriesConfig = SeriesConfig()
-    seed: int = 0
-
-    def with_symbol_defaults(self) -> "PrepareConfig":
-        """What nobody set, as it suits sequences of symbols."""
-        filters, packing = self.filters, self.packing
-        if self.series.enabled and "heldout_share" not in self.model_fields_set:
-            # Rows of a series are few.
-            return self.model_copy(update={"heldout_share": 0.1}).with_symbol_defaults()
-        # How often a session occurs is what a log says, so equal ones are kept.
-        if self.symbols and "duplicates" not in filters.model_fields_set:
-            filters = filters.model_copy(update={"duplicates": False})
-        # A model is asked about whole sessions, so it is trained on them: one a row.
-        if self.symbols and "kind" not in packing.model_fields_set:
-            packing = packing.model_copy(update={"kind": "documents"})
-        return self.model_copy(update={"filters": filters, "packing": packing})
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The `number`th of `count` parts of the work, from 1."""
-
-    number: int
-    count: int
-
-    @classmethod
-    def parse(cls, text: str) -> "Part":
-        number, _, count = text.partition("/")
-        if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
-            raise UsageError(f"--part: {text!r} is no part; give its number and how many there are, as in 3/8")
-        return cls(int(number), int(count))
-
-    def take(self, pieces: Sequence[A]) -> Sequence[A]:
-        """A run of neighbours, so that a part reads few files."""
-        first, last = (place * len(pieces) // self.count for place in (self.number - 1, self.number))
-        return pieces[first:last]
-
-    def __str__(self) -> str:
-        return f"{self.number}/{self.count}"
-
-
-WHOLE = Part(1, 1)
 
 
 def plan_prepare(inputs: Sequence[str], out: Path, config: PrepareConfig, *, cores: int) -> records.PreparePlan:
@@ -278,94 +226,6 @@ def _as_series(inputs: Sequence[str], config: PrepareConfig, is_whole: bool) -> 
     return config.model_copy(update={"symbols": True, "packing": packing})
 
 
-def _dump(config: PrepareConfig) -> SettingsTree:
-    """As it is stored: without what was no setting when most data was prepared, where it is not used."""
-    return config.model_dump(mode="json", exclude=set() if config.series.enabled else {"series"})
-
-
-def fingerprint_data(
-    config: PrepareConfig, files: Sequence[Source], hashes: Sequence[str], given: Tokenizer | None
-) -> SettingsTree:
-    """What data is made from, by content: neither the paths of the sources nor that of a given tokenizer belong to it.
-
-    Its form is stored in every folder of prepared data, and stays as it is.
-    """
-    tokenizer = config.tokenizer.model_copy(update={"path": ""})
-    fingerprint = {
-        "format": FORMAT,
-        "settings": _dump(config.model_copy(update={"tokenizer": tokenizer})),
-        "tokenizer": "learned" if given is None else sha256_json(given.to_json()),
-        "sources": [
-            {"sha256": digest, "format": source.format, "compression": source.compression}
-            for source, digest in zip(files, hashes, strict=True)
-        ],
-    }
-    return fingerprint | ({"near_duplicates": NEAR_DUPLICATE_RULE} if config.filters.near_duplicates else {})
-
-
-def without_rule(fingerprint: SettingsTree) -> SettingsTree:
-    """As of data whose near-duplicates were found before the threshold was heeded, which names no rule for them."""
-    return {key: value for key, value in fingerprint.items() if key != "near_duplicates"}
-
-
-def _read_made_from(path: Path) -> SettingsTree | None:
-    """What a manifest or the state of a build, even a damaged one, says that the data is made from, if anything."""
-    try:
-        stored = read_json(path)
-    except (DamagedArtifact, InputError):
-        return None
-    made_from = stored.get("made_from") if isinstance(stored, dict) else None
-    return made_from if isinstance(made_from, dict) else None
-
-
-def _first_difference(made_from: object, fingerprint: SettingsTree) -> str:
-    """The first setting that differs, by its dotted name, with both values."""
-    every = differences(made_from, fingerprint) if isinstance(made_from, Mapping) else iter(())
-    name, was, now = next(every, ("", made_from, fingerprint))
-    name = name.removeprefix("settings.")
-    words = {
-        "sources": "other sources",
-        "near_duplicates": "another rule for near-duplicates",
-        "tokenizer": "another tokenizer",
-    }
-    return words.get(name, f"{name} = {was!r}, not {now!r}")
-
-
-class _CountedSource(Record):
-    """What counting found in a file, and by what it is known again."""
-
-    path: str
-    bytes: int
-    modified_ns: int
-    sha256: str
-    documents: int = 0
-    undecodable: int = 0
-    is_passed_over: bool = False
-
-
-class _CountRecord(Record):
-    """A group of files that was counted; the numbers of its documents lie in a file beside it."""
-
-    settings: str
-    """The hash of all that the numbers depend on beside the files."""
-    sources: list[_CountedSource]
-    numbers: FileHash
-
-
-class _MergeRecord(Record):
-    """What was decided of all documents together; what becomes of each lies in a file beside it, a byte for each."""
-
-    made_from: str
-    settings: str
-    sources: list[_CountedSource]
-    starts: list[int]
-    """The number of the first document of each source, and at the end the number of all."""
-    dropped: dict[str, int]
-    spans: list[ShardSpan]
-    heldout_threshold: int
-    fates: FileHash
-
-
 # What becomes of a document: a byte of bits, 0 where it is dropped.
 _KEPT, _HELDOUT, _IN_REPORT = 1, 2, 4
 
@@ -446,7 +306,7 @@ class _Build:
             fingerprint_data(config, self._sources.files, digests, self._given)
             for config in (self._config, self._requested)
         )
-        made_from = _read_made_from(self._out / MANIFEST) or _read_made_from(self._state_path)
+        made_from = read_made_from(self._out / MANIFEST) or read_made_from(self._state_path)
         if requested != fingerprint and made_from == requested:
             # Prepared before symbols had defaults of their own: the folder stays what it is.
             self._config, fingerprint = self._requested, requested
@@ -471,11 +331,11 @@ class _Build:
             try:
                 made_from = artifacts.verify_folder(self._out, _AGAIN).facts.get("made_from")
             except DamagedArtifact as error:
-                damage, made_from = error, _read_made_from(self._out / MANIFEST)
+                damage, made_from = error, read_made_from(self._out / MANIFEST)
             if damage is None and made_from in (fingerprint, without_rule(fingerprint)):
                 return "finished"
             # Made from something else it is refused, even damaged: its owner must decide.
-            difference = _first_difference(made_from, fingerprint)
+            difference = first_difference(made_from, fingerprint)
             if damage is None:
                 raise IdentityMismatch(f"{self._out}: was prepared with {difference}; choose another --out")
             if made_from not in (None, fingerprint):
@@ -492,12 +352,12 @@ class _Build:
         except DamagedArtifact as damaged:
             yield Note(str(damaged), "warning")
             return "new"
-        made_from = _read_made_from(self._state_path)
+        made_from = read_made_from(self._state_path)
         if made_from is None or state.get("sha256") != sha256_json(made_from):
             yield Note(f"{self._state_path}: was changed after it was written; {_OVER}", "warning")
             return "new"
         if made_from != fingerprint:
-            difference = _first_difference(made_from, fingerprint)
+            difference = first_difference(made_from, fingerprint)
             yield Note(f"{self._out}: the unfinished build was begun with {difference}; {_OVER}", "warning")
             return "new"
         return "begun"
@@ -526,9 +386,9 @@ class _Build:
         )
         return sha256_json([_COUNT_FORMAT, filters, reading, repair, symbols])
 
-    def _read_count(self, place: int) -> _CountRecord | None:
+    def _read_count(self, place: int) -> CountRecord | None:
         """The record of a group, if its files are those that were counted, by size and time, in the same way."""
-        record = read_sealed(self._out, f"count-{place:05d}.json", _CountRecord)
+        record = read_sealed(self._out, f"count-{place:05d}.json", CountRecord)
         if (
             record is None
             or record.settings != self._count_settings
@@ -578,7 +438,7 @@ class _Build:
                         yield self._progress("counting", done + stream.counter.done)
                 own.rename(self._out / BUILD / f"count-{place:05d}.bin")
                 sources = [
-                    _CountedSource(
+                    CountedSource(
                         path=str(source.path),
                         bytes=source.bytes,
                         modified_ns=source.modified_ns,
@@ -591,7 +451,7 @@ class _Build:
                 ]
                 self._require_unchanged(group)
                 numbers: FileHash = {"bytes": size, "sha256": digest.hexdigest()}
-                record = _CountRecord(settings=self._count_settings, sources=sources, numbers=numbers)
+                record = CountRecord(settings=self._count_settings, sources=sources, numbers=numbers)
                 write_sealed(self._out, f"count-{place:05d}.json", record)
             done += sum(source.bytes for source in group)
             yield self._progress("counting", done)
@@ -607,7 +467,7 @@ class _Build:
                     self._stop.check()
                     yield counted
 
-    def _merge(self, fingerprint: SettingsTree) -> _Phase[_MergeRecord]:
+    def _merge(self, fingerprint: SettingsTree) -> _Phase[MergeRecord]:
         if (merged := self._read_merge()) and merged.made_from == sha256_json(fingerprint):
             return merged
         counts = [self._read_count(place) for place in range(len(self._groups))]
@@ -653,7 +513,7 @@ class _Build:
             yield self._progress("merging", self._sources.bytes * (len(fates) + place) // (2 * max(1, len(fates))))
         if not self._config.symbols:
             fates[sample.places()] |= _IN_REPORT
-        merged = _MergeRecord(
+        merged = MergeRecord(
             made_from=sha256_json(fingerprint),
             settings=sha256_json(self._config.model_dump(mode="json")),
             sources=sources,
@@ -666,14 +526,14 @@ class _Build:
             fates={"bytes": len(fates), "sha256": hashlib.sha256(fates.tobytes()).hexdigest()},
         )
         if not self._documents:
-            raise _nothing_left(merged)
+            raise nothing_left(merged)
         artifacts.write_file(self._out / BUILD / "fates.bin", fates.tobytes())
         write_sealed(self._out, "merge.json", merged)
         return merged
 
-    def _read_merge(self) -> _MergeRecord | None:
+    def _read_merge(self) -> MergeRecord | None:
         """What was decided, if it was for these files and settings."""
-        merged, path = read_sealed(self._out, "merge.json", _MergeRecord), self._out / BUILD / "fates.bin"
+        merged, path = read_sealed(self._out, "merge.json", MergeRecord), self._out / BUILD / "fates.bin"
         settings = sha256_json(self._config.model_dump(mode="json"))
         if merged is None or merged.settings != settings or not _are_same(merged.sources, self._sources.files):
             return None
@@ -684,7 +544,7 @@ class _Build:
         return np.fromfile(self._out / BUILD / "fates.bin", dtype=np.uint8)
 
     def _read_kept(
-        self, merged: _MergeRecord, fates: NDArray[np.uint8], spans: Iterable[tuple[int, int]]
+        self, merged: MergeRecord, fates: NDArray[np.uint8], spans: Iterable[tuple[int, int]]
     ) -> Iterator[tuple[int, Content]]:
         """The documents of these spans that are kept, by their numbers."""
         config = self._config
@@ -703,7 +563,7 @@ class _Build:
             pass  # without a record that can be read it is written again
         return None
 
-    def _get_tokenizer(self, merged: _MergeRecord) -> _Phase[Tokenizer]:
+    def _get_tokenizer(self, merged: MergeRecord) -> _Phase[Tokenizer]:
         if tokenizer := self._read_tokenizer():
             return tokenizer
         tokenizer = self._given
@@ -716,7 +576,7 @@ class _Build:
         write_json(self._out / BUILD / "tokenizer.json", describe_files(folder))
         return tokenizer
 
-    def _train_tokenizer(self, merged: _MergeRecord, fates: NDArray[np.uint8]) -> _Phase[Tokenizer]:
+    def _train_tokenizer(self, merged: MergeRecord, fates: NDArray[np.uint8]) -> _Phase[Tokenizer]:
         limit, seed = int(self._config.tokenizer.sample_mb * 2**20), self._config.seed
         sample, heldout = (DocumentSample(limit, seed) for _ in range(2))
         threshold, first = int(self._config.heldout_share * 2**64), 0
@@ -754,7 +614,7 @@ class _Build:
             wait_for([future], timeout=0.2)
         return future.result()
 
-    def _count_symbols(self, merged: _MergeRecord, fates: NDArray[np.uint8]) -> _Phase[Tokenizer]:
+    def _count_symbols(self, merged: MergeRecord, fates: NDArray[np.uint8]) -> _Phase[Tokenizer]:
         counts: Counter[str] = Counter()
         for number, content in self._read_kept(merged, fates, [(0, len(fates))]):
             counts.update(content)
@@ -765,12 +625,12 @@ class _Build:
                 yield self._progress("sampling", self._sources.bytes * number // len(fates))
         return train_symbol_vocab(counts, self._config.tokenizer)
 
-    def _shard_writer(self, merged: _MergeRecord, tokenizer: Tokenizer) -> ShardWriter:
+    def _shard_writer(self, merged: MergeRecord, tokenizer: Tokenizer) -> ShardWriter:
         packing, seed = self._config.packing, self._config.seed
         return ShardWriter(self._out, tokenizer.vocab_size, tokenizer.special, packing, seed, merged.heldout_threshold)
 
     def _encode(
-        self, merged: _MergeRecord, tokenizer: Tokenizer, spans: Sequence[ShardSpan]
+        self, merged: MergeRecord, tokenizer: Tokenizer, spans: Sequence[ShardSpan]
     ) -> _Phase[list[ShardRecord]]:
         """The shards of these spans; the records of all of them, in their order."""
         fates, writer = self._read_fates(), self._shard_writer(merged, tokenizer)
@@ -831,7 +691,7 @@ class _Build:
     def _finish(
         self,
         fingerprint: SettingsTree,
-        merged: _MergeRecord,
+        merged: MergeRecord,
         tokenizer: Tokenizer,
         shards: Sequence[ShardRecord],
     ) -> list[str]:
@@ -844,7 +704,7 @@ class _Build:
                 "none); give more text or another tokenizer"
             )
         self._require_unchanged(self._sources.files)
-        warnings = list(_find_warnings(merged, counts, self._config.heldout_share))
+        warnings = list(find_warnings(merged, counts, self._config.heldout_share))
         records.PreparedReport(
             counts=counts,
             dropped=merged.dropped,
@@ -853,7 +713,7 @@ class _Build:
                 *(source.path for source in merged.sources if source.is_passed_over),
             ],
             warnings=warnings,
-            tokenizer=_report_tokenizer(tokenizer, counts, [text for shard in shards for text in shard.sample or ()]),
+            tokenizer=report_tokenizer(tokenizer, counts, [text for shard in shards for text in shard.sample or ()]),
         ).write(self._out)
         files = {f"{TOKENIZER}/{name}": entry for name, entry in describe_files(self._out / TOKENIZER).items()}
         for shard in shards:
@@ -875,7 +735,7 @@ class _Build:
             packing=self._config.packing.kind,
             vocab_size=tokenizer.vocab_size,
             counts=counts,
-            settings=_dump(self._config),
+            settings=dump_settings(self._config),
             sources=[
                 records.PreparedSource(path=source.path, bytes=source.bytes, sha256=source.sha256)
                 for source in merged.sources
@@ -904,77 +764,6 @@ def _group_files(files: Sequence[Source]) -> list[list[Source]]:
     return groups
 
 
-def _are_same(counted: Sequence[_CountedSource], files: Sequence[Source]) -> bool:
+def _are_same(counted: Sequence[CountedSource], files: Sequence[Source]) -> bool:
     known = [(source.path, source.bytes, source.modified_ns) for source in counted]
     return known == [(str(source.path), source.bytes, source.modified_ns) for source in files]
-
-
-def _report_tokenizer(
-    tokenizer: Tokenizer, counts: records.PreparedCounts, texts: Sequence[str]
-) -> records.TokenizerReport:
-    """Fertility per word and per character on a sample, and what becomes of the longest words."""
-    report = records.TokenizerReport(
-        vocab_size=tokenizer.vocab_size,
-        ordinary_pieces=int(tokenizer.is_ordinary.sum()),
-        unknown_share=counts.unknown_tokens / max(1, counts.tokens),
-    )
-    if tokenizer.is_symbols or not texts:
-        return report
-    tokens = sum(len(ids) for ids in tokenizer.encode_many(texts))
-    words = [word for text in texts for word in UNIT.findall(text)]
-    characters = sum(len(word) for word in words)
-    spaced = {word for text in texts for word in _SPACED_WORD.findall(text)}
-    longest = sorted(spaced, key=lambda word: (-len(word), word))[:_LONGEST_WORDS]
-    return report.model_copy(
-        update={
-            "sampled_words": len(words),
-            "tokens_per_word": tokens / max(1, len(words)),
-            "tokens_per_character": tokens / max(1, characters),
-            "characters_per_word": characters / max(1, len(words)),
-            "longest_words": [
-                records.LongWord(word=word[:80], characters=len(word), tokens=len(ids))
-                for word, ids in zip(longest, tokenizer.encode_many(longest), strict=True)
-            ],
-        }
-    )
-
-
-def _nothing_left(merged: _MergeRecord) -> InputError:
-    dropped = ", ".join(f"{count} {reason}" for reason, count in merged.dropped.items()) or "none found"
-    remedy = "give text, name its encoding with --reading.encoding, or repair it with --repair"
-    if not (worst := _name_undecodable(merged)):
-        most = sorted(merged.sources, key=lambda source: -source.documents)[:_WORST]
-        worst = ", ".join(f"{source.documents:,} in {source.path}" for source in most if source.documents)
-        remedy = "give other text or loosen the filters"
-    return InputError(f"no document left to prepare ({dropped}{f': {worst}' if worst else ''}); {remedy}")
-
-
-def _name_undecodable(merged: _MergeRecord) -> str:
-    """The sources with the most documents whose bytes are no text, and how many of theirs that is."""
-    every = sorted((source for source in merged.sources if source.undecodable), key=lambda source: -source.undecodable)
-    named = ", ".join(f"{source.undecodable:,} of {source.documents:,} in {source.path}" for source in every[:_WORST])
-    return named + (f" and {len(every) - _WORST:,} more files" if len(every) > _WORST else "")
-
-
-def _find_warnings(merged: _MergeRecord, counts: records.PreparedCounts, heldout_share: float) -> Iterator[str]:
-    """What a person should know before trusting the data, as sentences."""
-    if undecodable := merged.dropped.get("undecodable"):
-        yield (
-            f"{undecodable:,} documents are no text in the expected encoding and were dropped "
-            f"({_name_undecodable(merged)}); name it with --reading.encoding, or repair them with --repair"
-        )
-    if not heldout_share:
-        return
-    if counts.heldout_documents < _FEW_HELDOUT:
-        what = f"only {counts.heldout_documents:,}" if counts.heldout_documents else "none"
-        needed = math.ceil(100 * _FEW_HELDOUT / counts.documents) / 100
-        advice = f"--heldout-share {needed:g} holds out about {_FEW_HELDOUT}"
-        if needed > _MOST_HELDOUT:
-            advice = "more, or shorter, documents are needed (of plain text --documents lines makes one of each line)"
-        yield f"{what} of {counts.documents:,} documents held out, so scores on held-out text say little; {advice}"
-    fraction = counts.heldout_rows / max(1, counts.train_rows + counts.heldout_rows)
-    if fraction > max(2 * heldout_share, heldout_share + 0.05):
-        yield (
-            f"{fraction:.0%} of the rows are held out where {heldout_share:.2g} was asked for, because documents are "
-            "held out whole, equal ones together; cut them into shorter ones, or leave it if that much may be spared"
-        )

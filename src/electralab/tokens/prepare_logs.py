@@ -19,7 +19,8 @@ from electralab.events import Event, Note, Progress
 from electralab.records.logs import LOG, SESSIONS, LogTemplates, SessionRule
 from electralab.records.prepared import PreparedPass, PreparedReport
 from electralab.stopping import StopSignal
-from electralab.tokens.prepare import PrepareConfig, prepare, require_own_folder
+from electralab.tokens.prepare import prepare, require_own_folder
+from electralab.tokens.prepare_settings import PrepareConfig
 
 LINES = "lines.csv.gz"
 _REPORTED = 1 << 14

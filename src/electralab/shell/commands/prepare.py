@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "turn text files into a tokenizer and rows of tokens"
 EXAMPLE = "electra prepare books/ news.jsonl.gz --out data/mine --vocab-size 8192"
-SETTINGS = "electralab.tokens.prepare:PrepareConfig"
+SETTINGS = "electralab.tokens.prepare_settings:PrepareConfig"
 
 _DROPPED = {
     "near_duplicate": "nearly duplicate",
@@ -107,10 +107,11 @@ def prepare(
     # Nothing here loads torch: the workers that tokenize would each pay for it.
     from electralab.runtime import count_cores
     from electralab.tokens import prepare as stage
+    from electralab.tokens.prepare_settings import Part, PrepareConfig
 
     names = [str(name) for name in inputs]
-    resolved = settle(stage.PrepareConfig, config, settings)
-    work = stage.Part.parse(part) if part else None
+    resolved = settle(PrepareConfig, config, settings)
+    work = Part.parse(part) if part else None
     if work and only == "merge":
         raise UsageError("--pass merge is done once, for all parts; leave --part out")
     number = workers or count_cores()
