@@ -43,6 +43,26 @@ def test_a_run_goes_on_with_the_defaults_it_began_with() -> None:
     assert (kept.min_steps, kept.optimizer.learning_rate, kept.optimizer.layer_decay) == (150, 5e-4, 0.9)
 
 
+@pytest.mark.parametrize(
+    ("task", "encoder", "pooling"),
+    [
+        ("sst2", {"backbone": "modern"}, "mean"),
+        ("stsb", {"backbone": "modern"}, "mean"),
+        ("sst2", {"backbone": "electra"}, "first"),
+        ("chunking", {"backbone": "modern"}, "first"),
+    ],
+)
+def test_encoders_of_our_own_answer_by_the_mean_of_all_tokens(task: str, encoder: SettingsTree, pooling: str) -> None:
+    config, given = make_encoder_config(**encoder), ConfigLayer("command line", {"head": {"pooling": "first"}})
+    assert resolve_finetune(find_task(task), config, []).head.pooling == pooling
+    assert resolve_finetune(find_task(task), config, [given]).head.pooling == "first"
+    causal = config.model_copy(update={"is_causal": True})
+    assert resolve_finetune(find_task(task), causal, []).head.pooling == "first"
+    # A run keeps what it began with, one from before there was a choice the first token.
+    for begun, kept in (({"head": {"pooling": "mean"}}, "mean"), ({"head": {}}, "first"), ({}, "first")):
+        assert resolve_finetune(find_task(task), config, [], begun).head.pooling == kept
+
+
 def test_a_precision_that_was_chosen_once_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder, auto = (
         make_encoder_config(hidden_size=128),

@@ -137,8 +137,11 @@ def default_settings(task: Task, encoder: EncoderConfig, layers: Sequence[Config
     rows = batch.get("size", TaskBatchConfig().size)
     # Who names micro-batches, 0 too, means a step that is not cut.
     slices = 1 if "micro_size" in batch or not isinstance(rows, int) or rows < 2 else min(_SLICES, rows)
+    # The first token is never replaced, so that a discriminator learns little for it; released classes read it anyway.
+    pools_mean = encoder.is_modern and not encoder.is_causal and task.kind.is_pooled
     values: SettingsTree = {
         "epochs": task.epochs,
+        "head": {"pooling": "mean" if pools_mean else "first"},
         "min_steps": 0 if is_length_given else size.min_steps,
         "sequence_length": min(task.sequence_length, encoder.sequence_length),
         "double_pairs": task.doubles_pairs,
@@ -167,7 +170,11 @@ def resolve_finetune(
         optimizer = begun.get("optimizer")
         given = optimizer if isinstance(optimizer, dict) else {}
         kept = {name: given[name] for name in ("learning_rate", "layer_decay") if name in given}
-        defaults.append(ConfigLayer("the run as it began", {"min_steps": begun.get("min_steps", 0), "optimizer": kept}))
+        head = begun.get("head")
+        # Runs from before there was a choice read the first token.
+        pooling = head.get("pooling", "first") if isinstance(head, dict) else "first"
+        values: SettingsTree = {"min_steps": begun.get("min_steps", 0), "head": {"pooling": pooling}, "optimizer": kept}
+        defaults.append(ConfigLayer("the run as it began", values))
         batch = begun.get("batch")
         slices = batch.get("slices", 1) if isinstance(batch, dict) else 1
         as_begun = [*defaults, ConfigLayer("the run as it began", {"batch": {"slices": slices}})]
