@@ -60,6 +60,7 @@ def make_training(data_dir: Path, network: str, parallel: Any, steps: int) -> tu
     from electralab.model.encoder import Encoder
     from electralab.model.settings import derive_encoders
     from electralab.model.task_model import HeadConfig, build_task_model
+    from electralab.model.weights import init_weights
     from electralab.objective.registry import build_objective
     from electralab.pretraining import task as pretraining
     from electralab.pretraining.settings import read_settings, resolve_pretrain
@@ -90,6 +91,7 @@ def make_training(data_dir: Path, network: str, parallel: Any, steps: int) -> tu
         for row, length in enumerate(lengths)
     ]
     tuned_network = build_task_model(Encoder(encoder), head, seed=0)
+    init_weights(tuned_network, 0)
     tuned = tuning.build_state(tuned_network, settings)
     work = tuning.FinetuneTask(tuned_network, KINDS["classify"], features, settings, 0, 0, device, dict)
     step = work.make_train_step(tuned, 1, parallel)
