@@ -6,7 +6,9 @@ The table has a row for each number of ranks and mode: the largest difference of
 process, bytes of weights and moments on the first rank, the largest resident memory of a rank, and tokens per second.
 `--kills`: as many kills of a random rank at random moments of one run on two ranks, which torchrun starts again; its
 last weights must be those of a run that nobody disturbed. `--cut` (root, iproute2): two launchers in network namespaces
-of their own, of which one loses its link. Runs are on made-up text; all ranks share the cores of this machine.
+of their own, of which one loses its link, for ever or (`--mend`) for so many seconds, after which the run must go on to
+the same weights; `--tcp-retries` is the kernel's net.ipv4.tcp_retries2 there. Runs are on made-up text; all ranks share
+the cores of this machine. The status is 1 where weights are not those of a run that nobody disturbed.
 """
 
 import argparse
@@ -25,9 +27,11 @@ from pathlib import Path
 from typing import Any
 
 MODES = ("ddp", "fsdp", "tensor")
+TUNED = "modern, fine-tuned"
 NETWORKS: dict[str, dict[str, Any]] = {
     "modern": {"model": {"backbone": "modern"}},
     "released, Muon": {"model": {"backbone": "electra", "dropout": 0.1}, "optimizer": {"kind": "muon"}},
+    TUNED: {"model": {"backbone": "modern"}},
 }
 SHAPE: dict[str, Any] = {
     "model": {
@@ -45,39 +49,75 @@ RUN = [
 ]
 
 
+def make_training(data_dir: Path, network: str, parallel: Any, steps: int) -> tuple[Any, Any, Any, Any]:
+    """The state, the task, who computes its steps, and the steps: the real path, without its files."""
+    import numpy as np
+    import torch
+
+    from electralab.config import ConfigLayer
+    from electralab.finetuning import task as tuning
+    from electralab.finetuning.settings import resolve_finetune
+    from electralab.model.encoder import Encoder
+    from electralab.model.settings import derive_encoders
+    from electralab.model.task_model import HeadConfig, build_task_model
+    from electralab.model.weights import init_weights
+    from electralab.objective.registry import build_objective
+    from electralab.pretraining import task as pretraining
+    from electralab.pretraining.settings import read_settings, resolve_pretrain
+    from electralab.stopping import NO_STOP
+    from electralab.tasks.catalog import find_task
+    from electralab.tasks.features import Feature
+    from electralab.tasks.kinds import KINDS
+    from electralab.tokens.shards import open_data
+    from electralab.training.schedule import StepPlan
+    from electralab.training.trainer import take_steps
+
+    device, plan, data = torch.device("cpu"), StepPlan.whole(steps), open_data(data_dir)
+    layers = [read_settings("tiny"), ConfigLayer("shape", SHAPE), ConfigLayer("network", NETWORKS[network])]
+    config = resolve_pretrain(layers)
+    if network != TUNED:
+        objective = build_objective(config, data, config.seed, device)
+        state = pretraining.build_state(objective, config)
+        task = pretraining.PretrainTask(objective, data, config, plan, device)
+        step = pretraining.make_train_step(state, task, 1, parallel)
+        return state, task, step, take_steps(state, step, config.optimizer, task.lr_factor, plan, NO_STOP)
+    vocab_size, rng = data.tokenizer.vocab_size, np.random.default_rng(0)
+    _, encoder = derive_encoders(config.model, config.generator, vocab_size=vocab_size, sequence_length=64)
+    settings = resolve_finetune(find_task("classify"), encoder, [ConfigLayer("benchmark", {"steps": steps})])
+    head = HeadConfig(kind="classify", shape="row", labels=("no", "yes"), dropout=0.1)
+    lengths = np.clip(rng.gamma(3, 8, 800).astype(int), 5, 64)
+    features = [
+        Feature(row, rng.integers(5, vocab_size, length), np.zeros(length, dtype=np.int64), np.array([row % 2]))
+        for row, length in enumerate(lengths)
+    ]
+    tuned_network = build_task_model(Encoder(encoder), head, seed=0)
+    init_weights(tuned_network, 0)
+    tuned = tuning.build_state(tuned_network, settings)
+    work = tuning.FinetuneTask(tuned_network, KINDS["classify"], features, settings, 0, 0, device, dict)
+    step = work.make_train_step(tuned, 1, parallel)
+    return tuned, work, step, take_steps(tuned, step, settings.optimizer, lambda _: 1.0, plan, NO_STOP)
+
+
 def train_here(data_dir: Path, network: str, parallel: Any, steps: int) -> None:
     """Run in each rank, or in one process; the first prints what it saw."""
     import torch
 
-    from electralab.config import ConfigLayer
-    from electralab.objective.registry import build_objective
-    from electralab.pretraining.settings import read_settings, resolve_pretrain
-    from electralab.pretraining.task import PretrainTask, build_state, make_train_step
     from electralab.runtime import find_rank, use_exact_arithmetic
     from electralab.stopping import NO_STOP
-    from electralab.tokens.shards import open_data
     from electralab.training.group import join_ranks
     from electralab.training.ranks import follow
-    from electralab.training.schedule import StepPlan
-    from electralab.training.trainer import take_steps
 
     device, (rank, num_ranks) = torch.device("cpu"), find_rank()
     if rank > 0:
         follow(NO_STOP, device)
         return
-    layers = [read_settings("tiny"), ConfigLayer("shape", SHAPE), ConfigLayer("network", NETWORKS[network])]
-    config, data = resolve_pretrain(layers), open_data(data_dir)
     use_exact_arithmetic(1, device)
-    objective = build_objective(config, data, config.seed, device)
-    state = build_state(objective, config)
-    plan = StepPlan.whole(steps)
-    task = PretrainTask(objective, data, config, plan, device)
-    step = make_train_step(state, task, 1, parallel)
+    state, task, step, reports = make_training(data_dir, network, parallel, steps)
     part: Any = getattr(step, "_part", None)
     optimizer = getattr(part, "optimizer", state.optimizer)
     tensors = [*optimizer.parameters, *optimizer.tensors().values()]
     losses, tokens, started = [], 0, time.perf_counter()
-    for report in take_steps(state, step, config.optimizer, task.lr_factor, plan, NO_STOP):
+    for report in reports:
         losses.append(report.loss)
         if len(losses) > 1:  # the first step pays for warming up
             tokens += task.stats.tokens
@@ -136,9 +176,9 @@ def measure(data: Path, network: str, count: int, parallel: str, steps: int) -> 
     return result | {"resident_bytes": max(largest.values())}
 
 
-def make_table(data: Path, counts: list[int], steps: int) -> list[dict[str, Any]]:
+def make_table(data: Path, networks: list[str], counts: list[int], steps: int) -> list[dict[str, Any]]:
     rows = []
-    for network in NETWORKS:
+    for network in networks:
         one = measure(data, network, 1, "ddp", steps)
         for count in counts:
             for mode in MODES if count > 1 else MODES[:1]:
@@ -217,7 +257,7 @@ def kill_ranks(data: Path, folder: Path, kills: int, steps: int, parallel: str) 
 @contextmanager
 def two_networks() -> Iterator[tuple[str, str]]:
     """Two network namespaces with a cable between them."""
-    names = ("electralab-a", "electralab-b")
+    names = (f"electralab-{os.getpid()}-a", f"electralab-{os.getpid()}-b")
 
     def ip(*words: str) -> None:
         subprocess.run(["ip", *words], check=True)
@@ -236,23 +276,28 @@ def two_networks() -> Iterator[tuple[str, str]]:
             subprocess.run(["ip", "netns", "delete", name], check=False)
 
 
-def cut_off(data: Path, folder: Path, parallel: str) -> dict[str, Any]:
+def cut_off(data: Path, folder: Path, parallel: str, tcp_retries: int, mend: float, steps: int) -> dict[str, Any]:
+    """The store is at the first launcher. Both are waited for, up to half an hour: on the other side the kernel decides
+    when a connection whose packets nobody acknowledges is lost."""
     run = folder / "cut"
     with two_networks() as names:
-        words = pretrain_words(data, run, 100_000, "--parallel", parallel)
+        words = pretrain_words(data, run, steps if mend else 100_000, "--parallel", parallel)
         processes = []
         for number, name in enumerate(names):
             launcher = ["--nnodes=2", "--rdzv-endpoint=10.77.0.1:29400", "--rdzv-id=cut"]
             # In a namespace of its own a launcher does not know by its host's name that the endpoint is here.
             launcher += [f"--local-addr=10.77.0.{number + 1}", f"--rdzv-conf=is_host={int(number == 0)}"]
+            launcher += ["--max-restarts=3"] if mend else []
             start = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=1", "--rdzv-backend=c10d"]
             # A name of its own, as another machine has: a rank of the same host would be ended from here.
             rename = ["unshare", "--uts", "sh", "-c", 'hostname "$0"; exec "$@"', name]
             environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": f"elab{number}"}
+            within = ["ip", "netns", "exec", name]
+            subprocess.run([*within, "sysctl", "-qw", f"net.ipv4.tcp_retries2={tcp_retries}"], check=True)
             with (folder / f"{name}.log").open("w") as log:
                 processes.append(
                     subprocess.Popen(
-                        ["ip", "netns", "exec", name, *rename, *start, *launcher, "--module", *words[1:]],
+                        [*within, *rename, *start, *launcher, "--module", *words[1:]],
                         env=environment,
                         stdout=log,
                         stderr=subprocess.STDOUT,
@@ -263,18 +308,33 @@ def cut_off(data: Path, folder: Path, parallel: str) -> dict[str, Any]:
                 sys.exit("\n".join((folder / f"{name}.log").read_text() for name in names))
             time.sleep(0.1)
         subprocess.run(["ip", "-n", names[1], "link", "set", "elab1", "down"], check=True)
-        began, spoken = time.monotonic(), dict[str, float]()
-        while len(spoken) < len(names) and time.monotonic() - began < 120:
-            for number, name in enumerate(names):
-                text = (folder / f"{name}.log").read_text()
-                if name not in spoken and "the same command goes on from the last checkpoint" in text:
-                    spoken[name] = round(time.monotonic() - began, 1)
-                    lines = [line for line in text.splitlines() if "the same command goes on" in line]
-                    print(f"{name} (rank {number}) after {spoken[name]} s: {lines[0]}", flush=True)
+        began, spoken, ended = time.monotonic(), dict[str, float](), dict[str, float]()
+        is_mended = not mend
+        while len(ended) < len(names) and (passed := time.monotonic() - began) < 1800:
+            if not is_mended and passed > mend:
+                subprocess.run(["ip", "-n", names[1], "link", "set", "elab1", "up"], check=True)
+                is_mended = True
+            for number, (name, process) in enumerate(zip(names, processes, strict=True)):
+                lines = (folder / f"{name}.log").read_text().splitlines()
+                said = [line for line in lines if "the same command goes on from the last checkpoint" in line]
+                if said and name not in spoken:
+                    spoken[name] = round(passed, 1)
+                    print(f"{name} (rank {number}) after {passed:.1f} s: {said[0]}", flush=True)
+                if process.poll() is not None and name not in ended:
+                    ended[name] = round(passed, 1)
+                    print(f"{name}: launcher ended after {passed:.1f} s: {lines[-1]}", flush=True)
             time.sleep(0.1)
-        ended = [process.wait(timeout=180) for process in processes]
-        seconds = round(time.monotonic() - began, 1)
-    return {"parallel": parallel, "seconds_until_said": list(spoken.values()), "ended": ended, "ended_seconds": seconds}
+        for name, process in zip(names, processes, strict=True):
+            if name not in ended:
+                print((folder / f"{name}.log").read_text()[-4000:], flush=True)
+                process.kill()
+    result: dict[str, Any] = {"parallel": parallel, "tcp_retries2": tcp_retries, "mended_after_seconds": mend or None}
+    result |= {"said_seconds": [spoken.get(name) for name in names]}
+    result |= {"launcher_ended_seconds": [ended.get(name) for name in names]}
+    if mend:
+        launch(pretrain_words(data, folder / "whole", steps, "--workers", "1"), 1).wait()
+        result["is_exact"] = hash_weights(run, steps) == hash_weights(folder / "whole", steps)
+    return result
 
 
 def prepare(folder: Path) -> Path:
@@ -295,11 +355,14 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--counts", default="1,2,4", help="numbers of ranks; none: no table")
+    parser.add_argument("--networks", default="; ".join(NETWORKS))
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--kill-steps", type=int, default=1000)
     parser.add_argument("--parallel", default="ddp", choices=MODES, help="of the runs that are killed or cut off")
     parser.add_argument("--cut", action="store_true")
+    parser.add_argument("--tcp-retries", type=int, default=15, help="the default is that of Linux")
+    parser.add_argument("--mend", type=float, default=0.0, metavar="SECONDS")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     results: dict[str, Any] = {}
@@ -307,14 +370,18 @@ def main() -> None:
         folder = Path(temporary)
         data = prepare(folder)
         if given.counts != "none":
-            results["table"] = make_table(data, [int(count) for count in given.counts.split(",")], given.steps)
+            results["table"] = make_table(
+                data, given.networks.split("; "), [int(count) for count in given.counts.split(",")], given.steps
+            )
         if given.kills:
             results["kills"] = kill_ranks(data, folder, given.kills, given.kill_steps, given.parallel)
         if given.cut:
-            results["cut"] = cut_off(data, folder, given.parallel)
+            results["cut"] = cut_off(data, folder, given.parallel, given.tcp_retries, given.mend, given.kill_steps)
     print(json.dumps(results, indent=2))
     if given.out:
         given.out.write_text(json.dumps(results, indent=2) + "\n")
+    if any(results.get(name, {}).get("is_exact") is False for name in ("kills", "cut")):
+        sys.exit(1)
 
 
 if __name__ == "__main__":

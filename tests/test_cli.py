@@ -157,6 +157,23 @@ def test_wrong_words_are_answered_with_the_nearest_right_one(line: str, capsys: 
     assert said(capsys, *line.split()) == (2, f"electra: {WRONG_WORDS[line]}\n")
 
 
+@pytest.mark.parametrize("is_torchrun", [True, False])
+def test_torchrun_starts_verbs_that_ranks_share_only(
+    is_torchrun: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Two processes would write the same folder; a cluster that numbers its machines in WORLD_SIZE starts one."""
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    if is_torchrun:
+        monkeypatch.setenv("TORCHELASTIC_RUN_ID", "mine")
+    status, err = said(capsys, "prepare", str(tmp_path / "nowhere"), "--out", str(tmp_path / "data"))
+    refusal = (
+        "prepare: is not spread over ranks, and torchrun started it 2 times; only pretrain, finetune, glue are, so "
+        "start this one without torchrun"
+    )
+    assert (refusal in err, status) == (is_torchrun, 2 if is_torchrun else 1)
+
+
 @pytest.mark.parametrize("words", ["show {}", "flops --dry-run --data {}"])
 def test_what_is_not_there_has_status_one(words: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     status, err = said(capsys, *words.format(tmp_path / "nowhere").split())

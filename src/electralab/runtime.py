@@ -160,6 +160,11 @@ def is_launched() -> bool:
     return "WORLD_SIZE" in os.environ
 
 
+def count_launched() -> int:
+    """How many ranks torchrun itself started; 1 without it, whatever a cluster put into WORLD_SIZE."""
+    return find_rank()[1] if "TORCHELASTIC_RUN_ID" in os.environ else 1
+
+
 def find_local_rank() -> int:
     """This process's number among those of its host: the accelerator that is its own."""
     return int(os.environ.get("LOCAL_RANK", "0"))

@@ -23,6 +23,7 @@ from electralab.events import run_to_end
 from electralab.finetuning.stage import finetune
 from electralab.pretraining.stage import pretrain
 from electralab.pretraining.task import PretrainTask
+from electralab.records.tuned import TunedResults
 from electralab.stopping import StopSignal
 
 pytestmark = pytest.mark.flow
@@ -119,18 +120,22 @@ def test_a_run_is_the_same_in_every_mode_and_goes_on_in_any_other(
     pieces = {"from": "", "words": MODERN, "sharded": True}
     cases += [{"out": f"pieces {mode}", "parallel": mode, **pieces} for mode in ("ddp", "fsdp")]
     cases += [{"out": "pieces then ddp", "from": "pieces fsdp", "parallel": "ddp", "words": MODERN}]
+    # In 16 bits, in which whoever gathers layers in them evaluates on the first rank alone, in 32.
+    half = (*RELEASED, "--runtime.precision", "bf16")
+    cases += [{"out": f"half {mode}", "from": "", "parallel": mode, "words": half} for mode in ("ddp", "fsdp")]
     # At the end, since these plant a loss that is not a number, in a slice of the last rank.
     cases += [{"out": f"lost {mode}", "from": "", "parallel": mode, "words": MODERN, "lost": 2} for mode in modes]
     (tmp_path / "cases.json").write_text(json.dumps(cases))
     finish(launch(tmp_path, 2, SCRIPT, tmp_path))
 
-    for kind, words in (("modern", MODERN), ("released", RELEASED)):
+    for kind, words in (("modern", MODERN), ("released", RELEASED), ("half", half)):
         one = tmp_path / f"{kind} one"
         run_to_end(pretrain(make_request(data, one, words, workers=1), StopSignal()))
         for mode in ("ddp", "fsdp"):
             assert state_of(tmp_path / f"{kind} {mode}", 6) == state_of(one, 6), mode
             assert read_log(tmp_path / f"{kind} {mode}") == read_log(one)
-        assert_close(tmp_path / f"{kind} tensor", one, 1e-5)
+        if kind != "half":
+            assert_close(tmp_path / f"{kind} tensor", one, 1e-5)
     # Under ddp and fsdp each rank answers about its part of the held-out rows, under tensor all about all together.
     assert set((tmp_path / "evaluated by 0").read_text().splitlines()) == {"0 of 2", "0 of 1"}
     assert set((tmp_path / "evaluated by 1").read_text().splitlines()) == {"1 of 2", "0 of 1"}
@@ -246,10 +251,18 @@ def test_fine_tuning_is_the_same_in_every_mode_and_goes_on_in_any_other(tmp_path
         for other in modes
         if mode != other
     ]
-    (tmp_path / "cases.json").write_text(json.dumps(cases))
+    # Two seeds that are finished, of which only the summary is missing: what they predict together.
+    together = [{"out": f"pair {mode}", "from": "pair", "parallel": mode, "seeds": 2} for mode in reversed(modes)]
+    (tmp_path / "cases.json").write_text(json.dumps([*cases, *together]))
     run_to_end(finetune(make_tuning(tmp_path, tmp_path / "one", workers=1), StopSignal()))
+    pair = run_to_end(finetune(make_tuning(tmp_path, tmp_path / "pair", workers=1, seeds=2), StopSignal()))
     finish(launch(tmp_path, 2, SCRIPT, tmp_path))
 
+    for mode in modes:
+        assert TunedResults.read(tmp_path / f"pair {mode}").ensemble == pair.ensemble, mode
+    for rank in (0, 1):
+        lines = (tmp_path / f"evaluated by {rank}").read_text().splitlines()
+        assert lines[-6:] == 2 * ["dev 0 of 1"] + 4 * [f"dev {rank} of 2"], "by all ranks, each seed"
     for mode in modes:
         resumed = tmp_path / f"{mode} then one"
         shutil.copytree(tmp_path / mode, resumed)

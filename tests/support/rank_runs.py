@@ -2,8 +2,9 @@
 
 torchrun … rank_runs.py FOLDER, with the prepared data FOLDER/data and FOLDER/cases.json:
 [{"out": run, "from": another run or "", "parallel": mode, "words": settings}, …]; a case without "words" tunes the
-model FOLDER/origin on FOLDER/animals. With "raises" the last rank has an error in the middle of the run, with "lost" a
-slice of that step has a loss that is not a number. Each rank notes which part of what it was asked about.
+model FOLDER/origin on FOLDER/animals, with "seeds" so many that are finished already. With "raises" the last rank has
+an error in the middle of the run, with "lost" a slice of that step has a loss that is not a number. Each rank notes
+which part of what it was asked about.
 """
 
 import json
@@ -87,7 +88,7 @@ def main(folder: Path) -> None:
         if is_first and case["from"]:
             shutil.copytree(folder / case["from"], run)
             forget_after(run, HALF)
-            if "words" not in case:
+            if "words" not in case and "seeds" not in case:
                 forget_after(run / "seed-0", HALF)
         if "raises" in case:  # as on the command line, where a launcher's signal lets a rank say how it ended
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -96,7 +97,8 @@ def main(folder: Path) -> None:
         if "lost" in case:
             PretrainTask.micro_losses = lose_slice(case["lost"])  # type: ignore[method-assign]
         if "words" not in case:
-            run_to_end(finetune(make_tuning(folder, run, parallel=case["parallel"]), StopSignal()))
+            seeds = case.get("seeds", 1)
+            run_to_end(finetune(make_tuning(folder, run, parallel=case["parallel"], seeds=seeds), StopSignal()))
             continue
         options = {"parallel": case["parallel"], "steps": 2 * HALF, "save_every": HALF}
         options["sharded_checkpoints"] = "sharded" in case

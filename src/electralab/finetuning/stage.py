@@ -5,7 +5,7 @@ FinetuneRequest -> Event..., TunedResults
 
 import math
 import shutil
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -356,9 +356,7 @@ class _FinetuneRun:
         def score() -> tuned.Scores:
             return self._score(self.sample, self._predict(network, self.sample, work)).scores
 
-        pad_id = self.origin.tokenizer.special.pad
-        heldout = {part.name: part.encoded.features for part in (self.sample, *self.parts.values())}
-        work = FinetuneTask(network, self.kind, self.rows, config, seed, pad_id, self.device, score, heldout, self.stop)
+        work = self._make_work(network, seed, score)
         pace = LoopConfig(
             self.steps,
             every_n_steps(config.evaluation.times, self.steps),
@@ -376,6 +374,13 @@ class _FinetuneRun:
         # Only now: until its results are written, a seed goes on from its checkpoints.
         if not self.request.keep:
             shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+
+    def _make_work(self, network: TaskModel, seed: int, score: Callable[[], tuned.Scores] = dict) -> FinetuneTask:
+        pad_id, parts = self.origin.tokenizer.special.pad, (self.sample, *self.parts.values())
+        heldout = {part.name: part.encoded.features for part in parts}
+        return FinetuneTask(
+            network, self.kind, self.rows, self.config, seed, pad_id, self.device, score, heldout, self.stop
+        )
 
     def _finish(self, seed: int, folder: Path, work: FinetuneTask, progress: TrainingProgress) -> None:
         """The model, its predictions and scores; the results are written last and say that the seed is finished."""
@@ -433,8 +438,11 @@ class _FinetuneRun:
         by_split: dict[str, list[Outputs]] = {name: [] for name in ("dev", *self.submitted)}
         for seed in seeds:  # one network in memory at a time
             network = load_model(self._seed_dir(seed)).network.to(self.device)
+            work = self._make_work(network, seed)
+            if runtime.find_rank()[1] > 1:  # the others get its weights as they get those of a training
+                work.make_train_step(build_state(network, self.config), self.workers, self.request.parallel)
             for name, by_seed in by_split.items():
-                by_seed.append(self._predict(network, self.parts[name]))
+                by_seed.append(self._predict(network, self.parts[name], work))
         are_classes = bool(self.data.labels)
         return {
             name: replace(

@@ -200,7 +200,7 @@ class FinetuneTask:
         if find_rank()[1] == 1:
             job = WorkerJob(build_worker, shared, torch.get_num_threads())
             return start_workers(state, self, job, num_slices=slices, num_workers=workers, device=self.device)
-        job = WorkerJob(build_worker, (*shared, self.heldout), torch.get_num_threads())
+        job = WorkerJob(build_worker, (*shared, dict(self.heldout)), torch.get_num_threads())
         step = RankStep(state, self, job, num_slices=slices, device=self.device, parallel=parallel)
         self.evaluate_parts = step.evaluate
         return step

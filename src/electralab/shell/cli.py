@@ -96,11 +96,18 @@ def _run(words: Sequence[str]) -> int:
     verbs[flags.verb].refuse_unknown(unknown)
     if dotted and not hasattr(flags, "config"):
         verbs[flags.verb].refuse_unknown(dotted)
+    command = load_command(flags.verb)
     if python_function(flags.verb):  # completion is answered from the parser alone
-        from electralab.runtime import wait_passively
+        from electralab.runtime import count_launched, wait_passively
 
+        if (count := count_launched()) > 1 and not getattr(command, "RUNS_ON_RANKS", False):
+            spread = ", ".join(verb for verb in known if getattr(load_command(verb), "RUNS_ON_RANKS", False))
+            raise UsageError(
+                f"{flags.verb}: is not spread over ranks, and torchrun started it {count} times; only {spread} are, "
+                "so start this one without torchrun"
+            )
         wait_passively()  # before the verb loads torch
-    load_command(flags.verb).run(Call(flags, dotted))
+    command.run(Call(flags, dotted))
     return 0
 
 

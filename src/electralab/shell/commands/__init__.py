@@ -2,8 +2,8 @@
 
 A file has `SUMMARY`, `EXAMPLE`, a function of the file's own name (`electralab.pretrain` is `pretrain` of pretrain.py;
 its signature has the defaults of the flags), `add_flags(parser)` and `run(call)`; where the verb takes settings also
-`SETTINGS`, the class that holds them. A new file is a new verb, in the shell and in Python. Only the standard library
-is imported at the top of it: `electra --help` reads them all.
+`SETTINGS`, the class that holds them, and `RUNS_ON_RANKS` where torchrun may start it. A new file is a new verb, in the
+shell and in Python. Only the standard library is imported at the top of it: `electra --help` reads them all.
 """
 
 from importlib import import_module

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SUMMARY = "fine-tune a pre-trained model on a task; the same command resumes"
 EXAMPLE = "electra finetune runs/mine --task classify --data reviews/ --out runs/reviews --seeds 3"
 SETTINGS = "electralab.finetuning.settings:FinetuneConfig"
+RUNS_ON_RANKS = True
 
 _TASKS = (
     "cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli; squad1, squad2; ner, chunking; "

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SUMMARY = "fine-tune and score a model on every task of GLUE; the same command resumes"
 EXAMPLE = "electra glue runs/mine --data glue/ --tasks cola,sst2,rte --seeds 3 --out runs/mine-glue"
 SETTINGS = "electralab.finetuning.settings:FinetuneConfig"
+RUNS_ON_RANKS = True
 
 
 def add_flags(parser: Parser) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 SUMMARY = "pre-train a model on prepared text; the same command resumes"
 EXAMPLE = "electra pretrain --data data/mine --out runs/mine --config tiny --minutes 10 --masking.mask-share 0.2"
 SETTINGS = "electralab.pretraining.settings:PretrainConfig"
+RUNS_ON_RANKS = True
 CONFIG_HELP = "a preset (tiny, hour, small, base, large, paper-small, …) or a TOML file"
 
 _DAY = 24 * 60.0
