@@ -1,7 +1,7 @@
 """The paper's settings for the task and the size, unless others are given."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from little_networks import make_encoder_config
@@ -44,16 +44,21 @@ def test_a_run_goes_on_with_the_defaults_it_began_with() -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "encoder", "pooling"),
+    ("task", "backbone", "pooling"),
     [
-        ("sst2", {"backbone": "modern"}, "mean"),
-        ("stsb", {"backbone": "modern"}, "mean"),
-        ("sst2", {"backbone": "electra"}, "first"),
-        ("chunking", {"backbone": "modern"}, "first"),
+        ("sst2", "modern", "mean"),
+        ("stsb", "modern", "mean"),
+        ("sst2", "electra", "first"),
+        ("chunking", "modern", "first"),
     ],
 )
-def test_encoders_of_our_own_answer_by_the_mean_of_all_tokens(task: str, encoder: SettingsTree, pooling: str) -> None:
-    config, given = make_encoder_config(**encoder), ConfigLayer("command line", {"head": {"pooling": "first"}})
+def test_encoders_of_our_own_answer_by_the_mean_of_all_tokens(
+    task: str, backbone: Literal["modern", "electra"], pooling: str
+) -> None:
+    config, given = (
+        make_encoder_config(backbone=backbone),
+        ConfigLayer("command line", {"head": {"pooling": "first"}}),
+    )
     assert resolve_finetune(find_task(task), config, []).head.pooling == pooling
     assert resolve_finetune(find_task(task), config, [given]).head.pooling == "first"
     causal = config.model_copy(update={"is_causal": True})
