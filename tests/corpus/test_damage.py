@@ -146,3 +146,13 @@ def test_korean_is_damaged_letter_by_letter_of_its_syllables() -> None:
         seen = {counts.spoil("대통령", kind, Random(seed)) for seed in range(50)}
         assert len(seen) > 5
         assert all("가" <= letter <= "힣" for word in seen for letter in word)
+
+
+def test_korean_slips_hit_the_key_beside_and_ears_move_a_consonant() -> None:
+    counts = WordCounts([SCRIPTS["한국어"] * 2])
+    slips = {counts.spoil("바다", "typo", Random(seed)) for seed in range(200)}
+    assert slips == {"자다", "빠다", "버다", "비다", "바자", "바가", "바따", "바더", "바디"}, "ㅅ is three keys from ㅂ"
+    heard = [counts.spoil("먹었다", "sound", Random(seed)) for seed in range(200)]
+    assert 60 < heard.count("머겄다") < 140
+    assert len(set(heard)) > 5
+    assert not {counts.spoil("강아지", "sound", Random(seed)) for seed in range(100)} & {"가아지"}

@@ -9,6 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from random import Random
 from typing import Literal, get_args
 
@@ -52,20 +53,16 @@ _SOUNDS = sorted({*_SOUND_PAIRS, *((right, left) for left, right in _SOUND_PAIRS
 _INITIALS = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ"
 _VOWELS = "ㅏㅐㅑㅒㅓㅔㅕㅖㅗㅘㅙㅚㅛㅜㅝㅞㅟㅠㅡㅢㅣ"
 _FINALS = " ㄱㄲㄳㄴㄵㄶㄷㄹㄺㄻㄼㄽㄾㄿㅀㅁㅂㅄㅅㅆㅇㅈㅊㅋㅌㅍㅎ"
-# Groups of letters that stand beside each other on the keyboard, that sound alike, that look alike.
+_SYLLABLES = len(_INITIALS) * len(_VOWELS) * len(_FINALS)
+# Of the words that can be written by ear in both ways: the share in which a consonant moves to the next syllable.
+_MOVED_SHARE = 0.5
+# Groups of letters that stand beside each other on the usual keyboard (of two sets), that sound alike, that look alike.
 _JAMO: Mapping[str, tuple[str, ...]] = {
     "typo": (
-        "ㅂㅈㄷㄱㅅ",
-        "ㅁㄴㅇㄹㅎ",
-        "ㅋㅌㅊㅍ",
-        "ㅛㅕㅑㅐㅔ",
-        "ㅗㅓㅏㅣ",
-        "ㅠㅜㅡ",
-        "ㅃㅂ",
-        "ㅉㅈ",
-        "ㄸㄷ",
-        "ㄲㄱ",
-        "ㅆㅅ",
+        *("ㅂㅈ", "ㅈㄷ", "ㄷㄱ", "ㄱㅅ", "ㅁㄴ", "ㄴㅇ", "ㅇㄹ", "ㄹㅎ", "ㅋㅌ", "ㅌㅊ", "ㅊㅍ"),
+        *("ㅛㅕ", "ㅕㅑ", "ㅑㅐ", "ㅐㅔ", "ㅗㅓ", "ㅓㅏ", "ㅏㅣ", "ㅠㅜ", "ㅜㅡ"),
+        # With and without the shift key.
+        *("ㅃㅂ", "ㅉㅈ", "ㄸㄷ", "ㄲㄱ", "ㅆㅅ", "ㅒㅐ", "ㅖㅔ"),
     ),
     "sound": (
         "ㅐㅔ",
@@ -219,6 +216,8 @@ class WordCounts:
             other = self.choose_word(word, rng) if kind == "word" else self.choose_form(word, rng)
             return other[:1].upper() + other[1:] if word[0].isupper() else other
         if is_korean(word):
+            if kind == "sound" and (moved := move_consonants(word)) and rng.random() < _MOVED_SHARE:
+                return rng.choice(moved)
             return misspell_syllable(word, _JAMO[kind], rng, has_slips=kind == "typo")
         if kind == "sound":
             return mishear(word, rng)
@@ -265,12 +264,31 @@ def mishear(word: str, rng: Random) -> str:
     return word[:place] + written + word[place + len(heard) :]
 
 
+def move_consonants(word: str) -> list[str]:
+    """A last consonant before a vowel is spoken at the beginning of the next syllable, and written there by ear.
+
+    >>> move_consonants("먹었어요"), move_consonants("학교")
+    (['머겄어요', '먹어써요'], [])
+    """
+    moved = []
+    for place, (syllable, after) in enumerate(pairwise(word)):
+        code, following = ord(syllable) - ord("가"), ord(after) - ord("가")
+        if not (0 <= code < _SYLLABLES and 0 <= following < _SYLLABLES):
+            continue
+        last = _FINALS[code % 28]
+        # ㅇ is silent at the beginning of a syllable; at its end it is a sound that stays.
+        if last in _INITIALS and last != "ㅇ" and _INITIALS[following // 588] == "ㅇ":
+            heard = ord(after) + (_INITIALS.index(last) - _INITIALS.index("ㅇ")) * 588
+            moved.append(word[:place] + chr(ord(syllable) - code % 28) + chr(heard) + word[place + 2 :])
+    return moved
+
+
 def misspell_syllable(word: str, alike: Sequence[str], rng: Random, *, has_slips: bool) -> str:
     """One letter of one Korean syllable taken for another of its group; with slips also one left out or doubled."""
     options: list[str] = []
     for place, syllable in enumerate(word):
         code = ord(syllable) - ord("가")
-        if not 0 <= code < len(_INITIALS) * len(_VOWELS) * len(_FINALS):
+        if not 0 <= code < _SYLLABLES:
             continue
         letters = [code // 588, code // 28 % 21, code % 28]  # 588 syllables begin alike, 28 differ in the last letter
         for index, table in enumerate((_INITIALS, _VOWELS, _FINALS)):
