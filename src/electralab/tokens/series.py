@@ -31,8 +31,8 @@ SERIES_LENGTH = 32
 """Tokens of a row, where nobody says otherwise."""
 _FEWEST_IN_ROW = 4
 _FEWEST_POINTS = 20
-# How alike a series must be to itself a season before, as a correlation, and how often a season must have been seen: any
-# length three times, a day or a week, which clocks make likely, twice.
+# How alike a series must be to itself a season before, as a correlation, and how often a season must have been seen:
+# any length three times, a day or a week, which clocks make likely, twice.
 _SEASON_LIKENESS, _SEASONS, _CALENDAR_SEASONS = 0.5, 3, 2
 _CALENDAR_SECONDS = (86_400, 7 * 86_400)
 _SHORTEST_SEASON = 4
