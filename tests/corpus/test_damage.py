@@ -129,6 +129,18 @@ def test_wrong_words_are_about_as_long_and_as_frequent() -> None:
     assert all(counts.choose_word("baish", Random(seed)) in rare for seed in range(50))
 
 
+def test_wrong_words_of_korean_text_are_korean() -> None:
+    counts = WordCounts(["항구는 조용했고 선원들은 device bit cng 그물을 " * 3])
+    assert {counts.choose_word("항구는", Random(seed)) for seed in range(80)} <= {"조용했고", "선원들은", "그물을"}
+    assert counts.choose_word("bits", Random(0)) in {"bit", "cng"}
+
+
+def test_half_of_the_words_with_accents_lose_one_when_spelt_by_ear() -> None:
+    heard = [mishear("coração", Random(seed)) for seed in range(400)]
+    lost = [word for word in heard if word in {"corassão", "corasão", "coraçao"}]
+    assert 0.5 < len(lost) / len(heard) < 0.85
+
+
 def test_wrong_forms_begin_like_the_word() -> None:
     counts = WordCounts(["start starts started starting startle stability stand " * 2])
     seen = {counts.choose_form("starts", Random(seed)) for seed in range(50)}

@@ -49,6 +49,9 @@ _LOST_SOUNDS = (
 )
 _SOUNDS = sorted({*_SOUND_PAIRS, *((right, left) for left, right in _SOUND_PAIRS), *_LOST_SOUNDS})
 
+# Of the words with accents: the share of those written by ear that lose one.
+_ACCENT_SHARE = 0.5
+
 # A Korean syllable is its first consonant, its vowel and its last consonant, by their numbers in Unicode's tables.
 _INITIALS = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ"
 _VOWELS = "ㅏㅐㅑㅒㅓㅔㅕㅖㅗㅘㅙㅚㅛㅜㅝㅞㅟㅠㅡㅢㅣ"
@@ -203,11 +206,12 @@ class WordCounts:
         self._letters = sorted(letter for letter in set().union(*self.counts) if not letter.isascii())
         # A word that stands there once may be a mistake already.
         self._words = sorted(word for word, count in self.counts.items() if count > 1)
-        by_length: dict[int, list[tuple[int, str]]] = {}
+        # By script, too: a Latin word in the place of a Korean one gives itself away.
+        by_length: dict[tuple[int, bool], list[tuple[int, str]]] = {}
         for word in self._words:
             count = self.counts[word]
             for length in (len(word) - 1, len(word), len(word) + 1):
-                by_length.setdefault(length, []).append((count, word))
+                by_length.setdefault((length, is_korean(word)), []).append((count, word))
         self._by_length = {length: sorted(words) for length, words in by_length.items()}
 
     def spoil(self, word: str, kind: PlantedKind, rng: Random) -> str:
@@ -226,7 +230,7 @@ class WordCounts:
     def choose_word(self, word: str, rng: Random) -> str:
         """Another word that is about as long and about as frequent."""
         lower = word.lower()
-        near = self._by_length.get(len(word), [])
+        near = self._by_length.get((len(word), is_korean(word)), [])
         place = bisect_left(near, (self.counts[lower], lower))
         others = [other for _, other in near[max(place - self._REACH, 0) : place + self._REACH + 1] if other != lower]
         return rng.choice(others) if others else word
@@ -256,8 +260,12 @@ def mishear(word: str, rng: Random) -> str:
     ['raceive', 'recaive', 'receiva', 'receyve', 'recieve', 'rekeive', 'reseive']
     """
     lower = word.lower()
+    pairs: Sequence[tuple[str, str]] = _SOUNDS
+    # An accent is heard less than it is written.
+    if not word.isascii() and rng.random() < _ACCENT_SHARE:
+        pairs = [pair for pair in _LOST_SOUNDS if not pair[0].isascii()]
     # Not the first letter: those who spell by ear seldom get it wrong, and its capital would tell.
-    places = [(place, *pair) for pair in _SOUNDS for place in range(1, len(word)) if lower.startswith(pair[0], place)]
+    places = [(place, *pair) for pair in pairs for place in range(1, len(word)) if lower.startswith(pair[0], place)]
     if not places:
         return word
     place, heard, written = rng.choice(places)
