@@ -3,7 +3,9 @@
 templates   grouping accuracy of the templates found, on eight systems of Loghub: the share of lines whose group is
             exactly a group of the truth
 hdfs, adfa  sequences: the combination fitted without labels beside simple detectors; with --model RUN what its networks
-            say goes into it, without it counting alone. --most N rows of the test, drawn at random
+            say goes into it, without it counting alone. --most N rows of the test, drawn at random. The model must not
+            have learned from what the combination is fitted on: --write FILE writes the other normal sequences, which
+            are those that are counted, for 'electra prepare FILE --symbols', and ends
 
 Nothing here is tuned for one system; the rules of `corpus/templates.py` were written while looking at all eight.
 """
@@ -11,6 +13,7 @@ Nothing here is tuned for one system; the rules of `corpus/templates.py` were wr
 import argparse
 import csv
 import io
+import json
 import lzma
 import os
 import sys
@@ -99,13 +102,16 @@ def be_silent(rows: Sequence[Sequence[str]]) -> list[Floats]:
     return [np.zeros((len(row), 1 + len(GUESSED))) for row in rows]
 
 
-def measure_sequences(logs: Path, name: str, model: Path | None, most: int) -> None:
+def measure_sequences(logs: Path, name: str, model: Path | None, most: int, write: Path | None) -> None:
     normal, labelled = read_sequences(logs, name)
     rng = Random(0)
     rng.shuffle(normal)
+    fitted = min(len(normal) // 3, 1500)
+    if write:
+        write.write_text("".join(json.dumps(row) + "\n" for row in normal[fitted:]))
+        return
     labelled = rng.sample(labelled, min(most, len(labelled)))
     score = Model(model, raw=True).make_event_scorer(NO_STOP) if model else be_silent
-    fitted = min(len(normal) // 3, 1500)
     updates = calibrate_sequences(
         score,
         normal[fitted:],
@@ -130,6 +136,7 @@ def measure_sequences(logs: Path, name: str, model: Path | None, most: int) -> N
     )
     encoded = counts.encode(rows)
     scores = {"combination": suspicion}
+    print(", ".join(f"{feature.name} {feature.weight:.2f}" for feature in calibration.rows.features))
     if model:
         scores |= {part: features[:, ROW_FEATURES.index(f"{part}_mean")] for part in ("replaced", "surprise")}
     scores |= {simple: detector(counts, encoded) for simple, detector in BASELINES.items()}
@@ -144,6 +151,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("templates", "hdfs", "adfa"))
     parser.add_argument("--model", type=Path, help="a run that was trained on the normal sequences")
+    parser.add_argument("--write", type=Path, help="write the normal sequences that are counted, a list on each line")
     parser.add_argument("--most", type=int, default=100_000)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("ELECTRALAB_DATA", "")))
     arguments = parser.parse_args()
@@ -153,7 +161,7 @@ def main() -> None:
     if arguments.what == "templates":
         measure_templates(logs / "raw")
     else:
-        measure_sequences(logs, arguments.what, arguments.model, arguments.most)
+        measure_sequences(logs, arguments.what, arguments.model, arguments.most, arguments.write)
 
 
 if __name__ == "__main__":

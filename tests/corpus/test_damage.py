@@ -129,6 +129,18 @@ def test_wrong_words_are_about_as_long_and_as_frequent() -> None:
     assert all(counts.choose_word("baish", Random(seed)) in rare for seed in range(50))
 
 
+def test_wrong_words_of_korean_text_are_korean() -> None:
+    counts = WordCounts(["항구는 조용했고 선원들은 device bit cng 그물을 " * 3])
+    assert {counts.choose_word("항구는", Random(seed)) for seed in range(80)} <= {"조용했고", "선원들은", "그물을"}
+    assert counts.choose_word("bits", Random(0)) in {"bit", "cng"}
+
+
+def test_half_of_the_words_with_accents_lose_one_when_spelt_by_ear() -> None:
+    heard = [mishear("coração", Random(seed)) for seed in range(400)]
+    lost = [word for word in heard if word in {"corassão", "corasão", "coraçao"}]
+    assert 0.5 < len(lost) / len(heard) < 0.85
+
+
 def test_wrong_forms_begin_like_the_word() -> None:
     counts = WordCounts(["start starts started starting startle stability stand " * 2])
     seen = {counts.choose_form("starts", Random(seed)) for seed in range(50)}
@@ -146,3 +158,13 @@ def test_korean_is_damaged_letter_by_letter_of_its_syllables() -> None:
         seen = {counts.spoil("대통령", kind, Random(seed)) for seed in range(50)}
         assert len(seen) > 5
         assert all("가" <= letter <= "힣" for word in seen for letter in word)
+
+
+def test_korean_slips_hit_the_key_beside_and_ears_move_a_consonant() -> None:
+    counts = WordCounts([SCRIPTS["한국어"] * 2])
+    slips = {counts.spoil("바다", "typo", Random(seed)) for seed in range(200)}
+    assert slips == {"자다", "빠다", "버다", "비다", "바자", "바가", "바따", "바더", "바디"}, "ㅅ is three keys from ㅂ"
+    heard = [counts.spoil("먹었다", "sound", Random(seed)) for seed in range(200)]
+    assert 60 < heard.count("머겄다") < 140
+    assert len(set(heard)) > 5
+    assert not {counts.spoil("강아지", "sound", Random(seed)) for seed in range(100)} & {"가아지"}

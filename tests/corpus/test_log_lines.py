@@ -70,9 +70,13 @@ def test_lines_with_the_same_key_are_a_session_and_a_line_may_be_of_several() ->
 
 def test_windows_have_so_many_lines_or_end_where_nothing_is_logged() -> None:
     lines = (("a", 0.0), ("b", 1.0), ("c", 20.0), ("d", 21.0), ("e", 22.0))
-    assert cut(SessionRule(lines=2), *lines) == {"lines 1-2": [1, 2], "lines 3-4": [3, 4], "lines 5-5": [5]}
+    assert cut(SessionRule(lines=2), *lines) == {"lines 1-2": [1, 2], "lines 3-4": [3, 4], "lines 4-5": [4, 5]}
     assert cut(SessionRule(gap=5.0), *lines) == {"lines 1-2": [1, 2], "lines 3-5": [3, 4, 5]}
     assert list(cut(SessionRule(gap=5.0, lines=2), *lines)) == ["lines 1-2", "lines 3-4", "lines 5-5"]
+
+
+def test_a_log_shorter_than_a_session_is_one() -> None:
+    assert cut(SessionRule(lines=9), ("a", 0.0), ("b", 1.0)) == {"lines 1-2": [1, 2]}
 
 
 def test_a_key_that_is_no_expression_is_refused() -> None:
@@ -84,5 +88,22 @@ def test_new_lines_are_read_by_stored_templates() -> None:
     template = LogTemplate(event="E1", template="job <*>", pieces=("job", "<*>"), lines=1, example="job 1")
     templates = LogTemplates(line_format="", sessions=SessionRule(lines=10), templates=(template,))
     reader = LogReader(LogTemplates.parse(templates.to_json(), __file__))  # type: ignore[arg-type]
-    (session,) = reader.read(["job 7", "", "jobs"])
+    read = reader.read(["job 7", "", "jobs"])
+    (session,) = read.sessions
     assert (session.name, session.lines, session.events) == ("lines 1-3", (1, 3), ("E1", "unseen"))
+    assert read.warnings == [
+        "2 lines are fewer than the 10 of a session that the model knows, so it may look odd for that alone"
+    ]
+    assert reader.read(["job 7"] * 25).warnings == []
+
+
+def test_new_lines_without_the_format_or_the_times_that_are_looked_for_are_said() -> None:
+    template = LogTemplate(event="E1", template="job <*>", pieces=("job", "<*>"), lines=1, example="job 1")
+    rule = SessionRule(gap=5.0)
+    templates = LogTemplates(line_format="<Time> host <Content>", sessions=rule, templates=(template,))
+    reader = LogReader(templates)
+    assert reader.read(["1117838570 host job 7"]).warnings == []
+    assert reader.read(["1117838570 host job 7", "job 8", "late host job 9"]).warnings == [
+        "--line-format '<Time> host <Content>' fits 2 of 3 lines, not line 2; what does not fit is read whole",
+        "--session-gap: 2 of 3 lines have no time that is known; no session ends before them",
+    ]

@@ -6,7 +6,9 @@ from random import Random
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file, save_file
 
+from electralab.artifacts import new_folder
 from electralab.detection.calibration import LabelledWords, combine
 from electralab.detection.sequence_calibration import (
     DAMAGE_KINDS,
@@ -15,9 +17,10 @@ from electralab.detection.sequence_calibration import (
     fit_combination,
     load_sequences,
     plant_row,
+    plant_rows,
     save_sequences,
 )
-from electralab.detection.sequences import SequenceCounts
+from electralab.detection.sequences import SequenceCounts, unseen_counts
 from electralab.detection.words import GUESSED, Floats
 from electralab.errors import DamagedArtifact, InputError
 from electralab.records.calibration import SequenceCalibration
@@ -55,6 +58,18 @@ def test_damage_is_repeatable_and_marks_what_it_did(kind: str) -> None:
     assert kind not in lengths or len(first.events) == lengths[kind]
     assert (len(first.events) < 12) is (kind == "missing")
     assert (len(first.events) > 12) is (kind == "repeated")
+
+
+def test_a_planted_row_never_equals_a_normal_one() -> None:
+    """Moved events often land in an equal place, and a part left out of one row leaves another."""
+    rows = make_rows(100)
+    normal = {tuple(row) for row in rows}
+    for kind in ("missing", "repeated", "moved"):
+        planted = plant_rows(rows, kind, ["open", "read", "write", "close"], rows, Random(0))
+        assert not {row.events for row in planted if row} & normal
+        assert sum(row is not None for row in planted) > 90
+    only = plant_rows([["a", "a"]] * 3, "repeated", ["a"], [["a", "a", "a"]], Random(0))
+    assert only == [None] * 3
 
 
 def test_no_feature_speaks_against_damage() -> None:
@@ -102,6 +117,53 @@ def test_what_is_stored_scores_alike_and_damage_to_it_is_noticed(tmp_path: Path)
     (folder / "sequences.json").write_text("{}")
     with pytest.raises(DamagedArtifact, match=r"sequences\.json"):
         load_sequences(folder)
+
+
+def test_a_calibration_of_an_earlier_version_knows_what_its_profiles_say(tmp_path: Path) -> None:
+    counts = SequenceCounts.count(make_rows(50))
+    folder = save_sequences(tmp_path, calibrate_little(), counts)
+    tensors = load_file(folder / "sequences.safetensors")
+    with new_folder(tmp_path / "old", kind="calibration") as old:
+        save_file(
+            {name: tensors[name] for name in tensors if not name.startswith("known")}, old / "sequences.safetensors"
+        )
+        calibrate_little().write(old)
+    _, stored = load_sequences(tmp_path / "old")
+    rows = stored.encode([*make_rows(50), ["close", "new"]])
+    assert unseen_counts(stored, rows).tolist() == [*[0.0] * 50, 1.0]
+
+
+def test_how_many_normal_sequences_speak_for_the_threshold_is_part_of_what_is_said_of_it() -> None:
+    """Above the most suspicious of 100 are at most 2.95 % of new ones, with 95 % certainty: .0295 = 1 - .05 ** .01."""
+    few, many = (
+        list(
+            calibrate_sequences(
+                silent_networks,
+                make_rows(50),
+                make_rows(rows, 1),
+                error_rate=0.05,
+                false_alarms=0.01,
+                seed=0,
+                stop=NO_STOP,
+            )
+        )[-1]
+        for rows in (200, 2000)
+    )
+    assert isinstance(few, SequenceCalibration)
+    assert isinstance(many, SequenceCalibration)
+    assert few.normal_rows == 100
+    assert few.false_alarms_high == pytest.approx(1 - 0.05**0.01)
+    assert many.false_alarms_high == pytest.approx(0.0157, abs=2e-4), "10 in 1,001 and 1.8 standard errors"
+
+
+def test_a_stated_error_rate_moves_probabilities_and_leaves_suspicion_and_threshold() -> None:
+    calibration, counts = calibrate_little(), SequenceCounts.count(make_rows(200))
+    rows = [["open", "write", "read", "close"], *make_rows(5)]
+    few, many = (SequenceScorer(calibration, counts, silent_networks, rate).score(rows) for rate in (0.001, 0.3))
+    for low, high in zip(few, many, strict=True):
+        assert low.p_row < high.p_row
+        assert (low.p_events < high.p_events).all()
+        assert low.suspicion == high.suspicion
 
 
 def test_too_few_sequences_are_refused() -> None:

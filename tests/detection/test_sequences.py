@@ -13,6 +13,7 @@ from electralab.detection.sequences import (
     count_neighbour,
     mean_rarity,
     profile,
+    set_angle,
     unseen_counts,
     unseen_events,
     unseen_pairs,
@@ -78,6 +79,21 @@ def test_probabilities_of_all_that_may_follow_sum_to_one(counts: SequenceCounts)
     p = np.exp(-counts.measure_events(rows)[:, EVENT_COUNTS.index("surprise_after")].reshape(-1, 4)[:, 1])
     assert p.sum() < 1
     assert p.sum() > 0.85  # the rest is that of both ends
+
+
+def test_sets_and_counts_are_known_of_every_row_not_only_of_those_that_distances_are_measured_to() -> None:
+    rows = [["open", *["read"] * number, "close"] for number in range(2_500)]
+    counts = SequenceCounts.count(rows)
+    assert len(counts.profiles) < len(rows)
+    assert unseen_counts(counts, counts.encode(rows)).sum() == 0
+    new = counts.encode([["open", *["read"] * 2_500, "close"], ["read", "open"], ["close", "new", "open"]])
+    assert unseen_counts(counts, new).tolist() == [1, 1, 1]
+    assert unseen_set(counts, new).tolist() == [0, 1, 1]
+
+
+def test_the_angle_of_sets_does_not_ask_how_often(counts: SequenceCounts) -> None:
+    rows = counts.encode([["open", "close", *["read"] * 9], ["open"], ["new", "newer"], []])
+    assert set_angle(counts, rows).tolist() == pytest.approx([0, 1 - 3**-0.5, 1, 1])
 
 
 def test_rows_of_any_length_have_values(counts: SequenceCounts) -> None:

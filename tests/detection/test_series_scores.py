@@ -51,6 +51,19 @@ def test_a_score_does_not_change_with_what_comes_after(scorer: SeriesScorer) -> 
     assert whole.p_odd[:400] == pytest.approx(part.p_odd)
 
 
+def test_a_jump_that_comes_in_every_season_is_no_odd_change_and_is_missed_where_it_fails_to_come() -> None:
+    values = np.tile(np.repeat([20.0, 80.0], 10), 20) + np.random.default_rng(4).normal(0, 1, 400)
+    symbols = learn_symbols([make_table(values)], SeriesConfig(), 8)
+    again = np.tile(np.repeat([20.0, 80.0], 10), 20)
+    again[310:320] = 20.0
+    found = measure_statistics(make_table(again), symbols)
+    jumps = np.arange(10, 300, 10)
+    assert found["change"][jumps, 0].max() < 2
+    assert found["season"][310:320, 0].min() > 8
+    plain = measure_statistics(make_table(again), learn_symbols([make_table(values)], SeriesConfig(season=-1), 8))
+    assert plain["change"][jumps, 0].min() > 2, "without a season every jump is a large change"
+
+
 def test_a_spike_is_a_window_with_its_reasons_and_a_missing_value_has_no_score(scorer: SeriesScorer) -> None:
     values = np.random.default_rng(3).normal(20, 1, 1000)
     values[700:703], values[50] = 40.0, np.nan

@@ -68,6 +68,14 @@ def test_raw_lines_are_named_in_three_commands(shell: Shell) -> None:
     assert sessions[-1]["reasons"][0] == "1 event never seen"
     assert "disk" not in shell.must("detect", "run", "--logs", "new.log").out, "lines are named, not repeated"
 
+    rare = shell.must("detect", "run", "--logs", "new.log", "--error-rate", "0.001", "--json").out.splitlines()
+    for session, given in zip(sessions, map(json.loads, rare), strict=True):
+        assert given["p_wrong"] < session["p_wrong"]
+        assert given["is_alarm"] == session["is_alarm"]
+    refused = shell.run("measure", "run", "events/log/sessions.jsonl", "--error-rate", "0.1")
+    assert refused.status == 2
+    assert "has no effect on sequences" in refused.err
+
     planted = shell.must("measure", "run", "events/log/sessions.jsonl", "--resamples", 0, "--threads", 1, "--json").json
     assert planted["kind"] == "sequences"
     assert {row["source"] for row in planted["measurements"]} == set(fitted["rows"]["scores"])
@@ -86,3 +94,10 @@ def test_a_log_is_refused_in_a_sentence(shell: Shell) -> None:
     assert "no session of" in refused.err
     assert "--session-key" in refused.err
     assert shell.run("prepare", "shop.log", "--session-lines", "5", "--out", "events").status == 2
+    gap = shell.run("prepare", "shop.log", "--logs", "--line-format", "<Id> at <Content>", "--out", "events")
+    assert gap.status == 1
+    assert "fits none of" in gap.err
+    (shell.folder / "untimed.log").write_text("door opened\ndoor closed\n")
+    untimed = shell.run("prepare", "untimed.log", "--logs", "--session-gap", "5", "--out", "events")
+    assert untimed.status == 1
+    assert "none of 2 lines has a time" in untimed.err

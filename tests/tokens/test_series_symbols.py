@@ -16,6 +16,7 @@ from electralab.tokens.series import (
     cut_rows,
     encode_seasons,
     encode_series,
+    find_season,
     learn_symbols,
     prepare_series,
 )
@@ -61,6 +62,13 @@ def test_a_season_is_found_and_rows_begin_with_the_place_in_it_by_their_time() -
     assert len(symbols.columns[0].season) == 20
     assert encode_seasons(table, symbols)[:21] == [f"season {place}" for place in (*range(20), 0)]
     assert encode_seasons(table.take(7, 9), symbols) == ["season 7", "season 8"]
+
+
+def test_a_day_need_be_seen_twice_only_as_clocks_make_it_likely() -> None:
+    days = np.tile(np.repeat([20.0, 80.0], 48), 2)  # a point each quarter of an hour
+    assert find_season(days, step_seconds=900) == 96
+    assert find_season(days, step_seconds=600) == 0, "of any other length three are needed"
+    assert find_season(np.tile(days, 2), step_seconds=600) == 96
 
 
 def test_rows_overlap_by_half_and_end_with_the_last_point() -> None:

@@ -9,6 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from random import Random
 from typing import Literal, get_args
 
@@ -48,24 +49,23 @@ _LOST_SOUNDS = (
 )
 _SOUNDS = sorted({*_SOUND_PAIRS, *((right, left) for left, right in _SOUND_PAIRS), *_LOST_SOUNDS})
 
+# Of the words with accents: the share of those written by ear that lose one.
+_ACCENT_SHARE = 0.5
+
 # A Korean syllable is its first consonant, its vowel and its last consonant, by their numbers in Unicode's tables.
 _INITIALS = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ"
 _VOWELS = "ㅏㅐㅑㅒㅓㅔㅕㅖㅗㅘㅙㅚㅛㅜㅝㅞㅟㅠㅡㅢㅣ"
 _FINALS = " ㄱㄲㄳㄴㄵㄶㄷㄹㄺㄻㄼㄽㄾㄿㅀㅁㅂㅄㅅㅆㅇㅈㅊㅋㅌㅍㅎ"
-# Groups of letters that stand beside each other on the keyboard, that sound alike, that look alike.
+_SYLLABLES = len(_INITIALS) * len(_VOWELS) * len(_FINALS)
+# Of the words that can be written by ear in both ways: the share in which a consonant moves to the next syllable.
+_MOVED_SHARE = 0.5
+# Groups of letters that stand beside each other on the usual keyboard (of two sets), that sound alike, that look alike.
 _JAMO: Mapping[str, tuple[str, ...]] = {
     "typo": (
-        "ㅂㅈㄷㄱㅅ",
-        "ㅁㄴㅇㄹㅎ",
-        "ㅋㅌㅊㅍ",
-        "ㅛㅕㅑㅐㅔ",
-        "ㅗㅓㅏㅣ",
-        "ㅠㅜㅡ",
-        "ㅃㅂ",
-        "ㅉㅈ",
-        "ㄸㄷ",
-        "ㄲㄱ",
-        "ㅆㅅ",
+        *("ㅂㅈ", "ㅈㄷ", "ㄷㄱ", "ㄱㅅ", "ㅁㄴ", "ㄴㅇ", "ㅇㄹ", "ㄹㅎ", "ㅋㅌ", "ㅌㅊ", "ㅊㅍ"),
+        *("ㅛㅕ", "ㅕㅑ", "ㅑㅐ", "ㅐㅔ", "ㅗㅓ", "ㅓㅏ", "ㅏㅣ", "ㅠㅜ", "ㅜㅡ"),
+        # With and without the shift key.
+        *("ㅃㅂ", "ㅉㅈ", "ㄸㄷ", "ㄲㄱ", "ㅆㅅ", "ㅒㅐ", "ㅖㅔ"),
     ),
     "sound": (
         "ㅐㅔ",
@@ -206,11 +206,12 @@ class WordCounts:
         self._letters = sorted(letter for letter in set().union(*self.counts) if not letter.isascii())
         # A word that stands there once may be a mistake already.
         self._words = sorted(word for word, count in self.counts.items() if count > 1)
-        by_length: dict[int, list[tuple[int, str]]] = {}
+        # By script, too: a Latin word in the place of a Korean one gives itself away.
+        by_length: dict[tuple[int, bool], list[tuple[int, str]]] = {}
         for word in self._words:
             count = self.counts[word]
             for length in (len(word) - 1, len(word), len(word) + 1):
-                by_length.setdefault(length, []).append((count, word))
+                by_length.setdefault((length, is_korean(word)), []).append((count, word))
         self._by_length = {length: sorted(words) for length, words in by_length.items()}
 
     def spoil(self, word: str, kind: PlantedKind, rng: Random) -> str:
@@ -219,6 +220,8 @@ class WordCounts:
             other = self.choose_word(word, rng) if kind == "word" else self.choose_form(word, rng)
             return other[:1].upper() + other[1:] if word[0].isupper() else other
         if is_korean(word):
+            if kind == "sound" and (moved := move_consonants(word)) and rng.random() < _MOVED_SHARE:
+                return rng.choice(moved)
             return misspell_syllable(word, _JAMO[kind], rng, has_slips=kind == "typo")
         if kind == "sound":
             return mishear(word, rng)
@@ -227,7 +230,7 @@ class WordCounts:
     def choose_word(self, word: str, rng: Random) -> str:
         """Another word that is about as long and about as frequent."""
         lower = word.lower()
-        near = self._by_length.get(len(word), [])
+        near = self._by_length.get((len(word), is_korean(word)), [])
         place = bisect_left(near, (self.counts[lower], lower))
         others = [other for _, other in near[max(place - self._REACH, 0) : place + self._REACH + 1] if other != lower]
         return rng.choice(others) if others else word
@@ -257,12 +260,35 @@ def mishear(word: str, rng: Random) -> str:
     ['raceive', 'recaive', 'receiva', 'receyve', 'recieve', 'rekeive', 'reseive']
     """
     lower = word.lower()
+    pairs: Sequence[tuple[str, str]] = _SOUNDS
+    # An accent is heard less than it is written.
+    if not word.isascii() and rng.random() < _ACCENT_SHARE:
+        pairs = [pair for pair in _LOST_SOUNDS if not pair[0].isascii()]
     # Not the first letter: those who spell by ear seldom get it wrong, and its capital would tell.
-    places = [(place, *pair) for pair in _SOUNDS for place in range(1, len(word)) if lower.startswith(pair[0], place)]
+    places = [(place, *pair) for pair in pairs for place in range(1, len(word)) if lower.startswith(pair[0], place)]
     if not places:
         return word
     place, heard, written = rng.choice(places)
     return word[:place] + written + word[place + len(heard) :]
+
+
+def move_consonants(word: str) -> list[str]:
+    """A last consonant before a vowel is spoken at the beginning of the next syllable, and written there by ear.
+
+    >>> move_consonants("먹었어요"), move_consonants("학교")
+    (['머겄어요', '먹어써요'], [])
+    """
+    moved = []
+    for place, (syllable, after) in enumerate(pairwise(word)):
+        code, following = ord(syllable) - ord("가"), ord(after) - ord("가")
+        if not (0 <= code < _SYLLABLES and 0 <= following < _SYLLABLES):
+            continue
+        last = _FINALS[code % 28]
+        # ㅇ is silent at the beginning of a syllable; at its end it is a sound that stays.
+        if last in _INITIALS and last != "ㅇ" and _INITIALS[following // 588] == "ㅇ":
+            heard = ord(after) + (_INITIALS.index(last) - _INITIALS.index("ㅇ")) * 588
+            moved.append(word[:place] + chr(ord(syllable) - code % 28) + chr(heard) + word[place + 2 :])
+    return moved
 
 
 def misspell_syllable(word: str, alike: Sequence[str], rng: Random, *, has_slips: bool) -> str:
@@ -270,7 +296,7 @@ def misspell_syllable(word: str, alike: Sequence[str], rng: Random, *, has_slips
     options: list[str] = []
     for place, syllable in enumerate(word):
         code = ord(syllable) - ord("가")
-        if not 0 <= code < len(_INITIALS) * len(_VOWELS) * len(_FINALS):
+        if not 0 <= code < _SYLLABLES:
             continue
         letters = [code // 588, code // 28 % 21, code % 28]  # 588 syllables begin alike, 28 differ in the last letter
         for index, table in enumerate((_INITIALS, _VOWELS, _FINALS)):

@@ -50,6 +50,8 @@ class LogLine:
     message: str
     seconds: float | None
     """When it was written, counted from any point in time; None where the line does not say."""
+    is_fitting: bool = True
+    """Whether it has the line format that was given."""
 
 
 class LineReader:
@@ -69,7 +71,7 @@ class LineReader:
             head = line if match is None else line[: match.start(CONTENT)]
             times = (pattern.search(head) for pattern in _TIMES)
             seconds = next((_read_time(time) for time in times if time), None)
-            return LogLine(line if match is None else match[CONTENT], seconds)
+            return LogLine(line if match is None else match[CONTENT], seconds, match is not None)
         place, seconds, is_system = 0, None, False
         while True:
             inside = place + (line[place : place + 1] == "[")
@@ -142,20 +144,73 @@ class LogReader:
     def __init__(self, templates: LogTemplates) -> None:
         self.templates = {template.event: template for template in templates.templates}
         self._lines, self._tree = LineReader(templates.line_format), TemplateTree(templates.templates)
-        self._rule = templates.sessions
+        self._format, self._rule = templates.line_format, templates.sessions
 
-    def read(self, lines: Iterable[str]) -> Iterator["Session"]:
+    def read(self, lines: Iterable[str]) -> "LogSessions":
         """The sessions of these lines, with the events of their lines."""
-        cutter, events = SessionCutter(self._rule), []
+        cutter, heads, events = SessionCutter(self._rule), HeadCounts(self._format, self._rule), []
         for number, line in enumerate(lines, start=1):
             read = self._lines.read(line)
             # A blank line is no event.
             events.append(self._tree.find(read.message) or UNSEEN if read.message else "")
             if read.message:
+                heads.add(number, read)
                 cutter.add(number, line, read.seconds)
         cutter.finish()
-        for name, numbers in cutter.sessions.items():
-            yield Session(name, tuple(numbers), tuple(events[number - 1] for number in numbers))
+        warnings = heads.find_complaints()
+        least = min(map(len, cutter.sessions.values()), default=0)
+        if not self._rule.gap and least < self._rule.lines:
+            warnings.append(
+                f"{least:,} lines are fewer than the {self._rule.lines:,} of a session that the model knows, so it may "
+                "look odd for that alone"
+            )
+        sessions = [
+            Session(name, tuple(numbers), tuple(events[number - 1] for number in numbers))
+            for name, numbers in cutter.sessions.items()
+        ]
+        return LogSessions(sessions, warnings)
+
+
+@dataclass(slots=True)
+class HeadCounts:
+    """How many lines have what a line format, or a rule for sessions, looks for in them."""
+
+    line_format: str
+    rule: SessionRule
+    lines: int = 0
+    fitting: int = 0
+    timed: int = 0
+    first_other: int = 0
+    """The first line that the format does not fit."""
+
+    def add(self, number: int, line: LogLine) -> None:
+        self.lines += 1
+        self.fitting += line.is_fitting
+        self.timed += line.seconds is not None
+        if not line.is_fitting and not self.first_other:
+            self.first_other = number
+
+    def find_complaints(self) -> list[str]:
+        """What was looked for and is missing in some lines, or in all."""
+        complaints = []
+        if self.fitting < self.lines:
+            complaints.append(
+                f"--line-format {self.line_format!r} fits {self.fitting:,} of {self.lines:,} lines, not line "
+                f"{self.first_other:,}; what does not fit is read whole"
+            )
+        if self.rule.gap and self.timed < self.lines:
+            complaints.append(
+                f"--session-gap: {self.lines - self.timed:,} of {self.lines:,} lines have no time that is known; no "
+                "session ends before them"
+            )
+        return complaints
+
+
+@dataclass(frozen=True, slots=True)
+class LogSessions:
+    sessions: list["Session"]
+    warnings: list[str]
+    """What speaks against reading the lines in this way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +230,7 @@ class SessionCutter:
     """The lines of each, by its name."""
     _key: re.Pattern[str] | None = None
     _window: list[int] = field(default_factory=list)
+    _before: list[int] = field(default_factory=list)
     _last: float | None = None
 
     def __post_init__(self) -> None:
@@ -197,7 +253,11 @@ class SessionCutter:
         self._last = self._last if seconds is None else seconds
 
     def finish(self) -> None:
-        """The last window ends with the log."""
-        if self._window:
-            self.sessions[f"lines {self._window[0]}-{self._window[-1]}"] = self._window
-            self._window = []
+        """The last window ends with the log. It begins early enough to be as long as the others: a shorter one would
+        look odd for that alone."""
+        if not self._window:
+            return
+        if self.rule.lines > len(self._window) and not self.rule.gap:
+            self._window = [*self._before, *self._window][-self.rule.lines :]
+        self.sessions[f"lines {self._window[0]}-{self._window[-1]}"] = self._window
+        self._before, self._window = self._window, []

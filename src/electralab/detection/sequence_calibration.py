@@ -29,6 +29,7 @@ from electralab.detection.sequences import (
     EventRows,
     RunCounts,
     SequenceCounts,
+    hash_profiles,
     mean_by_row,
     profile,
 )
@@ -52,6 +53,8 @@ _ROUNDING = 1e-4
 # The share of events that are damaged in a row lies between one event and this.
 _MOST_DAMAGED = 0.3
 _LONGEST_SPAN = 5
+# What was moved may have been moved to an equal place: then it is drawn again, so often.
+_MOST_DRAWS = 8
 # A longer row is cut for the fit: so many events say enough.
 MOST_EVENTS = 300
 # A penalty for large weights, in squares of standard deviations per row of the fit.
@@ -60,7 +63,7 @@ _RIDGE = 1e-3
 NETWORK_SCORES = ("replaced", "surprise", "rank")
 EVENT_FEATURES = (*NETWORK_SCORES, *EVENT_COUNTS)
 # Means, not maxima: the largest value of a row grows with its length, so that long rows would always be suspected.
-ROW_FEATURES = (*(f"{name}_mean" for name in EVENT_FEATURES), "count_angle", "count_neighbour")
+ROW_FEATURES = (*(f"{name}_mean" for name in EVENT_FEATURES), "count_angle", "count_neighbour", "set_angle")
 # Of single events and short spans; the last is of a whole sequence, which is patched together from others.
 DAMAGE_KINDS = ("foreign", "missing", "repeated", "moved", "mixed")
 
@@ -142,6 +145,26 @@ def plant_row(
     return DamagedRow(tuple(event for event, _ in rows), tuple(is_damaged for _, is_damaged in rows))
 
 
+def plant_rows(
+    rows: Sequence[Sequence[str]],
+    kind: str,
+    names: Sequence[str],
+    normal: Sequence[Sequence[str]],
+    rng: Random,
+) -> list[DamagedRow | None]:
+    """One kind of damage to each row; None where every draw of a few left nothing, or a row that is normal.
+
+    >>> plant_rows([["a", "a"]], "moved", ["a"], [], Random(0))
+    [None]
+    """
+    known = {tuple(row) for row in (*rows, *normal)}
+    planted: list[DamagedRow | None] = []
+    for row in rows:
+        draws = (plant_row(row, kind, names, rows, rng) for _ in range(_MOST_DRAWS))
+        planted.append(next((damaged for damaged in draws if damaged.events and damaged.events not in known), None))
+    return planted
+
+
 def describe_rows(counts: SequenceCounts, score: ScoreEvents, rows: Sequence[Sequence[str]]) -> ScoredRows:
     encoded = counts.encode(rows)
     guessed = np.concatenate([*score(rows), np.zeros((0, 1 + len(GUESSED)))])
@@ -149,32 +172,29 @@ def describe_rows(counts: SequenceCounts, score: ScoreEvents, rows: Sequence[Seq
     events = np.concatenate([from_networks, counts.measure_events(encoded)], axis=1)
     cosine, euclidean, nearest = counts.find_neighbours(encoded)
     means = [mean_by_row(encoded, column) for column in events.T]
-    features = np.stack([*means, cosine, euclidean], axis=1)
+    features = np.stack([*means, cosine, euclidean, counts.find_set_angles(encoded)], axis=1)
     return ScoredRows(encoded, events, features, guessed, nearest)
 
 
 class SequenceScorer:
-    def __init__(self, calibration: SequenceCalibration, counts: SequenceCounts, score: ScoreEvents) -> None:
+    def __init__(
+        self,
+        calibration: SequenceCalibration,
+        counts: SequenceCounts,
+        score: ScoreEvents,
+        error_rate: float | None = None,
+    ) -> None:
+        """`error_rate`: the share of wrong events, and of wrong sequences, if not that of the calibration."""
         self.calibration, self.counts, self.score_events = calibration, counts, score
+        self._error_rate = error_rate
 
-    def score(
-        self, rows: Sequence[Sequence[str]], name_best: Callable[[int], str] = str, error_rate: float | None = None
-    ) -> list[SequenceScores]:
+    def score(self, rows: Sequence[Sequence[str]], name_best: Callable[[int], str] = str) -> list[SequenceScores]:
         """`name_best`: the symbol of an id of the networks."""
         scored = describe_rows(self.counts, self.score_events, rows)
-        return self.judge(scored, rows, name_best, error_rate)
-
-    def judge(
-        self,
-        scored: ScoredRows,
-        rows: Sequence[Sequence[str]],
-        name_best: Callable[[int], str],
-        error_rate: float | None = None,
-    ) -> list[SequenceScores]:
         stored, counts = self.calibration, self.counts
-        p_events = apply_curve(stored.events, combine(stored.events, scored.events, EVENT_FEATURES), error_rate)
+        p_events = apply_curve(stored.events, combine(stored.events, scored.events, EVENT_FEATURES), self._error_rate)
         suspicion = combine(stored.rows, scored.features, ROW_FEATURES)
-        p_rows = apply_curve(stored.rows, suspicion, error_rate)
+        p_rows = apply_curve(stored.rows, suspicion, self._error_rate)
         profiles = profile(scored.rows, len(counts.names))
         ends = np.cumsum(scored.rows.lengths)
         answers = []
@@ -238,12 +258,15 @@ def calibrate_sequences(
 ) -> Iterator[Update | SequenceCalibration]:
     """Normal sequences to count in, and others to plant damage in: every second of these is fitted on, the rest
     measure, and set the threshold."""
+    from scipy.stats import beta
+
     rows = [row[:MOST_EVENTS] for row in rows if len(row) > 1]
     if len(rows) < _LEAST_ROWS:
         raise InputError(
             f"{len(rows):,} normal sequences are too few to plant damage in, of at least {_LEAST_ROWS}; give more"
         )
     counts = SequenceCounts.count(reference)
+    normal_rows = [row[:MOST_EVENTS] for row in reference]
     # What is foreign may be unknown altogether.
     names = [*counts.names, *(f"\x00{number}" for number in range(max(1, len(counts.names) // 10)))]
     parts: dict[str, tuple[ScoredRows, NDArray[np.bool_]]] = {}
@@ -252,19 +275,12 @@ def calibrate_sequences(
         yield Progress("planting damage", number, 1 + len(DAMAGE_KINDS), kind or "undamaged")
         stop.check()
         rng = Random(f"{seed} {kind}")
+        drawn = plant_rows(rows, kind, names, normal_rows, rng) if kind else [None] * len(rows)
         planted = [
-            plant_row(row, kind, names, rows, rng) if kind else DamagedRow(tuple(row), (False,) * len(row))
-            for row in rows
+            DamagedRow(tuple(row), (False,) * len(row)) if damaged is None else damaged
+            for row, damaged in zip(rows, drawn, strict=True)
         ]
-        # A row that lost all its events is none.
-        planted = [
-            row if row.events else DamagedRow(tuple(given), (False,) * len(given))
-            for row, given in zip(planted, rows, strict=True)
-        ]
-        # What was moved may have been moved to an equal place.
-        is_changed[kind] = np.array(
-            [not kind or row.events != tuple(given) for row, given in zip(planted, rows, strict=True)]
-        )
+        is_changed[kind] = np.array([not kind or damaged is not None for damaged in drawn])
         truth = np.array([is_damaged for row in planted for is_damaged in row.is_damaged], dtype=np.bool_)
         parts[kind] = (describe_rows(counts, score, [row.events for row in planted]), truth)
     is_measured = np.arange(len(rows)) % 2 == 1
@@ -299,8 +315,9 @@ def calibrate_sequences(
             if labelled.is_damaged.any():
                 scores[number][kind] = _measure(fitted[number], labelled, names_of)
     normal = np.sort(combine(fitted[1], tested.features[~tested.is_damaged], ROW_FEATURES))
+    place = min(len(normal) - 1, int(np.ceil(len(normal) * (1 - false_alarms))))
     # Equal rows are equal to rounding only, which depends on the rows beside them in a batch.
-    threshold = float(normal[min(len(normal) - 1, int(np.ceil(len(normal) * (1 - false_alarms))))]) + _ROUNDING
+    threshold = float(normal[place]) + _ROUNDING
     finished = []
     for calibration, labelled, names_of, own in zip(
         fitted, (tested_events, tested), (EVENT_FEATURES, ROW_FEATURES), scores, strict=True
@@ -314,6 +331,8 @@ def calibrate_sequences(
         false_alarms=false_alarms,
         threshold=threshold,
         normal_rows=len(normal),
+        # Of new sequences the share above the value at a place has this distribution (order statistics).
+        false_alarms_high=float(beta.ppf(0.95, len(normal) - place, place + 1)),
         counted_rows=len(reference),
         seed=seed,
     )
@@ -397,6 +416,8 @@ def save_sequences(networks: Path, calibration: SequenceCalibration, counts: Seq
     tensors = {
         "names": torch.frombuffer(bytearray("\n".join(counts.names).encode()), dtype=torch.uint8),
         "profiles": torch.from_numpy(counts.profiles),
+        "known_counts": torch.from_numpy(counts.known_counts.view(np.int64)),
+        "known_sets": torch.from_numpy(counts.known_sets.view(np.int64)),
     }
     for size, run in enumerate(counts.runs, start=1):
         tensors[f"keys-{size}"] = torch.from_numpy(run.keys.view(np.int64))
@@ -418,4 +439,8 @@ def load_sequences(path: Path) -> tuple[SequenceCalibration, SequenceCounts]:
         columns = (tensors[f"{name}-{size}"] for name in _COLUMNS)
         runs.append(RunCounts(tensors[f"keys-{size}"].view(np.uint64), *columns))
         size += 1
-    return SequenceCalibration.read(path), SequenceCounts(names, tuple(runs), tensors["profiles"])
+    profiles = tensors["profiles"]
+    # A calibration of an earlier version knows the profiles alone.
+    known = tensors.get("known_counts", hash_profiles(profiles)), tensors.get("known_sets", hash_profiles(profiles > 0))
+    counts = SequenceCounts(names, tuple(runs), profiles, *(keys.view(np.uint64) for keys in known))
+    return SequenceCalibration.read(path), counts

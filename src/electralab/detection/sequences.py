@@ -14,7 +14,7 @@ from electralab.detection.words import Floats, Ids
 
 Keys = NDArray[np.uint64]
 
-# The longest run of events that is counted, and how many different profiles of counts are kept.
+# The longest run of events that is counted, and how many different profiles of counts are kept to measure distances to.
 LONGEST = 6
 _MOST_PROFILES = 2_000
 _PROFILES_AT_ONCE = 512
@@ -85,6 +85,9 @@ class SequenceCounts:
     runs: tuple[RunCounts, ...]
     """Of 1, 2, … events."""
     profiles: Floats  # (P, V + 1) how often each event is in a row; 0 are unseen ones
+    known_counts: Keys
+    """Of the counts of all rows, also of those that are no profile here; `known_sets` of their events."""
+    known_sets: Keys
 
     @classmethod
     def count(cls, rows: Sequence[Sequence[str]]) -> "SequenceCounts":
@@ -105,9 +108,10 @@ class SequenceCounts:
                     np.add.at(sides[2 * side + 1], index[first], 1)
             runs.append(RunCounts(keys, counts, *sides))
         profiles = np.unique(profile(encoded, len(names)), axis=0)
+        known = np.unique(hash_profiles(profiles)), np.unique(hash_profiles(profiles > 0))
         if len(profiles) > _MOST_PROFILES:
             profiles = profiles[np.linspace(0, len(profiles) - 1, _MOST_PROFILES).astype(np.int64)]
-        return cls(names, tuple(runs), profiles)
+        return cls(names, tuple(runs), profiles, *known)
 
     def encode(self, rows: Sequence[Sequence[str]]) -> EventRows:
         return encode(self.names, rows)
@@ -180,6 +184,18 @@ class SequenceCounts:
         surprise: Floats = -np.log(np.maximum(p, 1e-12))
         return surprise
 
+    def find_set_angles(self, rows: EventRows) -> Floats:
+        """(R,) the cosine distance of the set of a row's events to the nearest counted profile's."""
+        own = (profile(rows, len(self.names)) > 0).astype(np.float64)
+        known = np.unique(self.profiles > 0, axis=0).astype(np.float64)
+        sizes = np.sqrt(np.maximum(known.sum(axis=1), 1))
+        distances = np.ones(len(own))
+        for start in range(0, len(own), _PROFILES_AT_ONCE):
+            part = own[start : start + _PROFILES_AT_ONCE]
+            lengths = np.sqrt(np.maximum(part.sum(axis=1), 1))
+            distances[start : start + _PROFILES_AT_ONCE] -= (part @ known.T / sizes / lengths[:, None]).max(axis=1)
+        return distances
+
     def find_neighbours(self, rows: EventRows) -> tuple[Floats, Floats, Ids]:
         """Of each row the distance (cosine, then Euclidean, of logarithms of counts) to the nearest counted profile,
         and which that is."""
@@ -227,6 +243,14 @@ def profile(rows: EventRows, events: int) -> Floats:
     return counts
 
 
+def hash_profiles(profiles: NDArray[np.generic]) -> Keys:
+    """(P, V) -> (P,) a sum of odd numbers, one for each event, which two different profiles hardly share."""
+    factors = np.arange(1, profiles.shape[1] + 1, dtype=np.uint64) * _PRIME
+    factors = ((factors ^ (factors >> np.uint64(29))) * _PRIME) | np.uint64(1)
+    keys: Keys = (profiles.astype(np.uint64) * factors).sum(axis=1)
+    return keys
+
+
 def _select(rows: EventRows, size: int) -> Keys:
     keys, is_inside = rows.keys(size)
     return keys[is_inside]
@@ -254,14 +278,14 @@ def unseen_events(counts: SequenceCounts, rows: EventRows) -> Floats:
 
 def unseen_set(counts: SequenceCounts, rows: EventRows) -> Floats:
     """Whether its set of events was never seen."""
-    known = {row.tobytes() for row in counts.profiles > 0}
-    return np.array([row.tobytes() not in known for row in profile(rows, len(counts.names)) > 0], dtype=np.float64)
+    keys = hash_profiles(profile(rows, len(counts.names)) > 0)
+    return (~np.isin(keys, counts.known_sets)).astype(np.float64)
 
 
 def unseen_counts(counts: SequenceCounts, rows: EventRows) -> Floats:
     """Whether its counts of events were never seen."""
-    known = {row.tobytes() for row in counts.profiles}
-    return np.array([row.tobytes() not in known for row in profile(rows, len(counts.names))], dtype=np.float64)
+    keys = hash_profiles(profile(rows, len(counts.names)))
+    return (~np.isin(keys, counts.known_counts)).astype(np.float64)
 
 
 def _unseen_runs(counts: SequenceCounts, rows: EventRows, size: int) -> Floats:
@@ -301,6 +325,11 @@ def count_angle(counts: SequenceCounts, rows: EventRows) -> Floats:
     return counts.find_neighbours(rows)[0]
 
 
+def set_angle(counts: SequenceCounts, rows: EventRows) -> Floats:
+    """The cosine distance of its set of events to the nearest that was seen, however often each event is there."""
+    return counts.find_set_angles(rows)
+
+
 BASELINES: Mapping[str, SequenceDetector] = {
     function.__name__: function
     for function in (
@@ -313,5 +342,6 @@ BASELINES: Mapping[str, SequenceDetector] = {
         mean_surprise,
         count_neighbour,
         count_angle,
+        set_angle,
     )
 }

@@ -214,7 +214,10 @@ def rank(values: Floats, reference: Sequence[float] = ()) -> Floats:
 
 
 def measure_statistics(table: TimeSeries, symbols: SeriesSymbols) -> dict[Evidence, Floats]:
-    """In deviations: how far a value lies from those before, its change from theirs, both from what the season says."""
+    """In deviations: how far a value lies from those before, its change from theirs, both from what the season says.
+
+    A change is no odder than it is for the season.
+    """
     columns: dict[Evidence, list[Floats]] = {"value": [], "change": []}
     for index, column in enumerate(symbols.columns):
         values = fill_missing(table.values[:, index])
@@ -224,6 +227,10 @@ def measure_statistics(table: TimeSeries, symbols: SeriesSymbols) -> dict[Eviden
         if column.season:
             usual = np.array(column.season)[find_phases(table.seconds, symbols.step_seconds, len(column.season))]
             distance = _deviate(values - usual, 0.0, column.season_deviation, column.count)
+            # A jump that comes every day is usual then. Differences of two independent values deviate by root 2 more.
+            untimely = changes - np.diff(usual, prepend=usual[:1])
+            by_season = _deviate(untimely, 0.0, 2**0.5 * column.season_deviation, column.count)
+            columns["change"][-1] = np.minimum(columns["change"][-1], by_season)
         else:
             distance = np.zeros(len(values))
         columns.setdefault("season", []).append(distance)

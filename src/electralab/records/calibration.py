@@ -77,6 +77,8 @@ class SequenceCalibration(FileRecord):
     """Of the combination for sequences, before its curve, on normal sequences that were not fitted on."""
     normal_rows: int
     """How many these are."""
+    false_alarms_high: float | None = None
+    """No more than this share of new normal sequences is above the threshold, with 95 % certainty."""
     counted_rows: int
     """Normal sequences that new ones are compared with."""
     seed: int

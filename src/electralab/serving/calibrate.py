@@ -16,6 +16,7 @@ from electralab.detection.calibration import CalibrationConfig, calibrate, save_
 from electralab.detection.sequence_calibration import DAMAGE_KINDS, MOST_EVENTS, calibrate_sequences, save_sequences
 from electralab.detection.sequences import SequenceCounts
 from electralab.detection.words import ScoredText, WordFrequencies
+from electralab.errors import UsageError
 from electralab.events import Event, Note, Progress, Result
 from electralab.randomness import mix
 from electralab.records.calibration import Calibration, SequenceCalibration
@@ -37,6 +38,11 @@ def calibrate_series(
     path: Path, inputs: Sequence[str], config: CalibrationConfig, stop: StopSignal
 ) -> Iterator[Event[SeriesCalibration]]:
     """What normal series show becomes part of the model folder."""
+    if unused := sorted(config.model_fields_set - {"seed"}):
+        raise UsageError(
+            f"{unused[0]}: has no effect on time series; 'electra detect --false-alarm-rate' says how many normal "
+            "points may be called odd"
+        )
     model = Model(path)
     detector = model.series_detector
     yield Progress("scoring normal points", 0, 0)

@@ -126,8 +126,8 @@ class Model:
         verify_folder(folder, "train the model again")
         lines = read_lines(find_sources([str(path)]).files, NO_STOP)
         reader = LogReader(LogTemplates.read(folder))
-        sessions = list(reader.read(lines))
-        detections = self.detector.detect_many([list(session.events) for session in sessions])
+        read = reader.read(lines)
+        detections = self.detector.detect_many([list(session.events) for session in read.sessions])
 
         def name_lines(detection: answers.Detection, session: Session) -> answers.Detection:
             tokens = tuple(
@@ -136,9 +136,11 @@ class Model:
                 else token
                 for token in detection.tokens
             )
-            return detection.model_copy(update={"tokens": tokens, "session": session.name, "lines": session.lines})
+            warning = "; ".join(filter(None, [detection.warning, *read.warnings])) or None
+            more = {"tokens": tokens, "session": session.name, "lines": session.lines, "warning": warning}
+            return detection.model_copy(update=more)
 
-        return list(map(name_lines, detections, sessions))
+        return list(map(name_lines, detections, read.sessions))
 
     def detect_series(self, path: str | Path) -> SeriesDetection:
         """Each point of a CSV file of time series with how odd it is, and the windows that do not look normal."""
@@ -214,7 +216,9 @@ class Model:
         scorer = None
         path = self.network_folder.parent / calibration.FOLDER
         if path.is_dir() and not self._is_raw and self._require("detect").tokenizer.is_symbols:
-            return self.make_detector(sequences=SequenceScorer(*load_sequences(path), self.make_event_scorer(NO_STOP)))
+            counted = load_sequences(path)
+            sequences = SequenceScorer(*counted, self.make_event_scorer(NO_STOP), self._windows.error_rate)
+            return self.make_detector(sequences=sequences)
         if path.is_dir() and not self._is_raw:
             stored, frequencies = calibration.load_calibration(path)
             scorer = calibration.WordScorer(stored, self.make_reader(frequencies), self._windows.error_rate)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from electralab.artifacts import MANIFEST, new_folder, sha256_json, verify_folder
 from electralab.config import SettingsTree
-from electralab.corpus.logs import LineReader, SessionCutter, read_lines
+from electralab.corpus.logs import HeadCounts, LineReader, SessionCutter, read_lines
 from electralab.corpus.sources import STANDARD_INPUT, ByteCounter, find_sources, hash_source
 from electralab.corpus.templates import Pieces, TemplateMiner, TemplateTree
 from electralab.errors import DamagedArtifact, InputError, UsageError
@@ -51,6 +51,7 @@ def prepare_logs(
     identity = sha256_json(made_from)
     if _read_identity(out / LOG) != identity:
         reader, miner, cutter = LineReader(line_format), TemplateMiner(), SessionCutter(sessions)
+        heads = HeadCounts(line_format, sessions)
         # Of each line the number of its pieces, of which there are far fewer; 0 are none.
         numbers: dict[Pieces, int] = {}
         lines = array("L", [0])
@@ -60,6 +61,7 @@ def prepare_logs(
             read = reader.read(line)
             lines.append(numbers.setdefault(miner.add(read.message), len(numbers) + 1) if read.message else 0)
             if read.message:
+                heads.add(number, read)
                 cutter.add(number, line, read.seconds)
             if number % _REPORTED == 0:
                 yield Progress("reading lines", counter.done, size, f"{number:,} lines")
@@ -67,6 +69,18 @@ def prepare_logs(
         if not cutter.sessions:
             hint = f"no line holds {sessions.key!r}; give another --session-key" if sessions.key else "give a log"
             raise InputError(f"{inputs[0]}: no session of {len(lines) - 1:,} lines; {hint}")
+        if not heads.fitting:
+            raise InputError(
+                f"{inputs[0]}: --line-format {line_format!r} fits none of {heads.lines:,} lines; name the parts of a "
+                "line as they stand there, or leave it out to have heads found"
+            )
+        if sessions.gap and not heads.timed:
+            raise InputError(
+                f"{inputs[0]}: --session-gap: none of {heads.lines:,} lines has a time that is known; give "
+                "--session-lines or --session-key"
+            )
+        for complaint in heads.find_complaints():
+            yield Note(f"{inputs[0]}: {complaint}", "warning")
         templates = LogTemplates(line_format=line_format, sessions=sessions, templates=tuple(miner.find()))
         tree = TemplateTree(templates.templates)
         events = ["", *(tree.find_pieces(pieces) or "" for pieces in numbers)]

@@ -31,8 +31,10 @@ SERIES_LENGTH = 32
 """Tokens of a row, where nobody says otherwise."""
 _FEWEST_IN_ROW = 4
 _FEWEST_POINTS = 20
-# How alike a series must be to itself a season before, as a correlation, and how often a season must have been seen.
-_SEASON_LIKENESS, _SEASONS = 0.5, 3
+# How alike a series must be to itself a season before, as a correlation, and how often a season must have been seen:
+# any length three times, a day or a week, which clocks make likely, twice.
+_SEASON_LIKENESS, _SEASONS, _CALENDAR_SEASONS = 0.5, 3, 2
+_CALENDAR_SECONDS = (86_400, 7 * 86_400)
 _SHORTEST_SEASON = 4
 # Places in a season that a row can begin at.
 _PHASES = 24
@@ -102,7 +104,7 @@ def learn_symbols(tables: Sequence[TimeSeries], config: SeriesConfig, points: in
         if not len(known):
             raise InputError(f"{tables[0].name}: column {name!r} has no value to learn from; leave it out")
         changes = np.concatenate([np.diff(fill_missing(part)) for part in series])
-        period = config.season or find_season(fill_missing(values))
+        period = config.season or find_season(fill_missing(values), step)
         phases = np.concatenate([find_phases(table.seconds, step, period) for table in tables])
         season = _average_season(values, phases, period)
         columns.append(
@@ -155,8 +157,10 @@ def _find_edges(values: Floats, bins: int, kind: Literal["quantiles", "sax"]) ->
     return tuple(np.unique(inside).tolist())
 
 
-def find_season(values: Floats) -> int:
+def find_season(values: Floats, step_seconds: float = 0.0) -> int:
     """The points of a season: where a series is most like itself some points before; 0 where it is not alike.
+
+    `step_seconds`: between two points, where they have times.
 
     >>> find_season(np.sin(np.arange(200) * 2 * np.pi / 25))
     25
@@ -164,7 +168,7 @@ def find_season(values: Floats) -> int:
     0
     """
     count = len(values)
-    longest = count // _SEASONS
+    longest = count // _CALENDAR_SEASONS
     if longest < _SHORTEST_SEASON or np.ptp(values) == 0:
         return 0
     slope = np.polyfit(np.arange(count), values, 1)
@@ -175,10 +179,12 @@ def find_season(values: Floats) -> int:
     likeness = np.fft.irfft(np.abs(spectrum) ** 2)[: longest + 2]
     # Of fewer and fewer pairs, and 1 for the series beside itself.
     likeness /= likeness[0] * (1 - np.arange(len(likeness)) / count)
+    days = [round(seconds / step_seconds) for seconds in _CALENDAR_SECONDS if step_seconds > 0]
     peaks = [
         lag
         for lag in range(_SHORTEST_SEASON, longest + 1)
-        if likeness[lag] >= max(likeness[lag - 1], likeness[lag + 1], _SEASON_LIKENESS)
+        if (lag <= count // _SEASONS or lag in days)
+        and likeness[lag] >= max(likeness[lag - 1], likeness[lag + 1], _SEASON_LIKENESS)
     ]
     # The shortest of those that are nearly as good as the best: twice a season is one as well.
     best = max((likeness[lag] for lag in peaks), default=0.0)

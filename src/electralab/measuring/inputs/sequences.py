@@ -20,13 +20,13 @@ from electralab.detection.sequence_calibration import (
     ROW_FEATURES,
     SequenceScorer,
     describe_rows,
-    plant_row,
+    plant_rows,
 )
 from electralab.detection.sequences import BASELINES, SequenceCounts
 from electralab.detection.words import Floats
-from electralab.errors import InputError
-from electralab.events import Progress, Update
-from electralab.measuring.items import DetectorValues, MeasuredInput, MeasuredItems, MeasuringConfig
+from electralab.errors import InputError, UsageError
+from electralab.events import Note, Progress, Update
+from electralab.measuring.items import LEAST_WRONG, DetectorValues, MeasuredInput, MeasuredItems, MeasuringConfig
 from electralab.serving.model import Model
 from electralab.stopping import StopSignal
 
@@ -50,6 +50,11 @@ class MeasuredSequences(MeasuredInput):
     def score(
         self, model: Model, files: Sequence[Path], reference: Sequence[Path], config: MeasuringConfig, stop: StopSignal
     ) -> Iterator[Update | MeasuredItems]:
+        if config.error_rate is not None:
+            raise UsageError(
+                "--error-rate: has no effect on sequences, whose suspicion is measured before it becomes p_wrong; "
+                "leave it out"
+            )
         scorer = model.detector.sequences
         normal = [events for path in reference for events, is_wrong in read_rows(path) if not is_wrong]
         if scorer is None and not normal:
@@ -67,10 +72,21 @@ class MeasuredSequences(MeasuredInput):
             given = [events for events, _ in rows if len(events) > 1]
             if not given:
                 raise InputError(f"{path}: has no row of two events and more to plant damage in; give longer rows")
+            is_measured = False
             for kind in DAMAGE_KINDS:
-                damaged = [list(plant_row(events, kind, counts.names, given, rng).events) for events in given]
-                planted = [(events, False) for events in given] + [(events, True) for events in damaged if events]
+                drawn = plant_rows(given, kind, counts.names, normal, rng)
+                damaged = [(list(row.events), True) for row in drawn if row is not None]
+                if len(damaged) < LEAST_WRONG:
+                    yield Note(f"{kind}: left out, as only {len(damaged):,} rows do not equal a normal one", "dim")
+                    continue
+                is_measured = True
+                planted = [(events, False) for events in given] + damaged
                 yield from _compare(model, scorer, counts, planted, kind, "planted", stop)
+            if not is_measured:
+                raise InputError(
+                    f"{path}: {len(given):,} rows have no room for {LEAST_WRONG} damaged ones that differ from all "
+                    "normal ones; give more"
+                )
 
 
 INPUT = MeasuredSequences()

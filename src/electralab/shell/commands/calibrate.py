@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ SUMMARY = "fit on planted errors how likely a word is wrong, for detect, proofre
 EXAMPLE = "electra calibrate runs/mine my_texts/"
 SETTINGS = "electralab.detection.calibration:CalibrationConfig"
 
+# A third of the sequences is kept from counting, half of these measure.
+_SEQUENCES_PER_MEASURED = 6
 _FALSE_ALARMS = "of symbols: the share of normal sequences that may be named"
 
 
@@ -92,9 +95,19 @@ def run(call: Call) -> None:
         call.print(_tabulate("events", result.events.scores), _tabulate("sequences", result.rows.scores))
         call.print(
             f"calibration error {result.events.calibration_error:.3f} of events, {result.rows.calibration_error:.3f} "
-            f"of sequences, at {result.error_rate:.0%} wrong; threshold for {result.false_alarms:.1%} false "
-            f"alarms from {result.normal_rows:,} normal sequences"
+            f"of sequences, at {result.error_rate:.0%} wrong"
         )
+        assert result.false_alarms_high is not None
+        call.print(
+            f"threshold for {result.false_alarms:.1%} false alarms from {result.normal_rows:,} normal sequences: with "
+            f"95 % certainty no more than {result.false_alarms_high:.1%}"
+        )
+        if result.normal_rows * result.false_alarms < 1:
+            enough = math.ceil(_SEQUENCES_PER_MEASURED / result.false_alarms)
+            call.print(
+                f"so few cannot show {result.false_alarms:.1%}: the threshold is above the most suspicious of them; "
+                f"give at least {enough:,} normal sequences"
+            )
     call.answer(result)
 
 

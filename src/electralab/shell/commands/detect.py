@@ -31,7 +31,7 @@ def add_flags(parser: Parser) -> None:
     add("--logs", metavar="PATH", help="new lines of the log that the model was trained on")
     add("--file", metavar="PATH", help="a file that holds the text, or for a model of time series a CSV table")
     add("--raw", action="store_true", help="only the discriminator's probabilities, without the calibration")
-    rate = "the share of words that are wrong, if not that of the calibration"
+    rate = "the share of words, or events and sequences, that are wrong, if not that of the calibration"
     add("--error-rate", dest=".error_rate", type=float, metavar="P", help=rate)
     share = "of time series: the share of normal points that may be called odd"
     add("--html", metavar="FILE", help="of time series: write a page with plots and windows")
@@ -133,6 +133,8 @@ def _run_logs(call: Call) -> None:
         for detection in detections:
             print_json(detection.to_json())
         return
+    if detections and detections[0].warning:
+        call.display.say(f"warning: {detections[0].warning}", style="yellow")
     named = [
         detection
         for detection in detections
@@ -166,6 +168,7 @@ def reads_series(model: Path) -> bool:
 
 def run_series(call: Call) -> None:
     from electralab.artifacts import write_file
+    from electralab.errors import UsageError
     from electralab.reporting.format import format_number_of
     from electralab.reporting.series_page import render_detection, tabulate_windows
     from electralab.serving.model import Model
@@ -174,6 +177,11 @@ def run_series(call: Call) -> None:
     flags = call.flags
     call.say_loading(flags.model)
     config = settle(DetectConfig, flags.config, call.settings)
+    if config.error_rate is not None:
+        raise UsageError(
+            "--error-rate: moves p_wrong, which points of time series do not have; --false-alarm-rate says how many "
+            "normal points may be called odd"
+        )
     detection = Model(Path(flags.model), config).series_detector.detect(flags.file, config.series)
     for note in detection.notes:
         call.display.say(f"{detection.source}: {note}", style="yellow")
