@@ -9,7 +9,7 @@ import pytest
 from little_models import build_pair, save_pair
 
 import electralab
-from electralab.detection.calibration import load_calibration, probabilities
+from electralab.detection.calibration import load_calibration, probabilities, smooth_steps
 from electralab.detection.words import FEATURES
 from electralab.errors import DamagedArtifact, ElectraError
 from electralab.records.answers import ProofreadResult
@@ -46,6 +46,24 @@ def test_misspelt_words_are_told_from_words_that_were_seen(pair: Path) -> None:
     # 1,200 sentences of 12 words: those in which errors were planted are not among the counted ones.
     assert 7_200 <= frequencies.total < 14_400
     assert {feature.name for feature in calibration.features} <= set(FEATURES)
+
+
+def test_words_of_one_step_are_not_all_alike() -> None:
+    at, shares = np.array([0.0, 1.0, 2.0, 4.0, 5.0, 5.5]), np.array([0.1, 0.1, 0.4, 0.4, 0.9, 0.9])
+    knots = np.array(smooth_steps(at, shares))
+    assert knots[:, 0].tolist() == [0.5, 3.0, 5.25]
+    np.testing.assert_allclose(1 / (1 + np.exp(-knots[:, 1])), [0.1, 0.4, 0.9])
+    # Between the middles the line rises; a share of 0 or 1 has an end.
+    assert (np.diff(np.interp([2.5, 3.0, 3.5], *knots.T)) > 0).all()
+    assert np.isfinite(smooth_steps(np.array([0.0, 1.0]), np.array([0.0, 1.0]))).all()
+
+
+def test_no_word_is_wrong_for_sure_because_all_of_a_few_were(pair: Path) -> None:
+    calibration, _ = load_calibration(pair / "export" / "calibration")
+    highest = 1 / (1 + np.exp(-calibration.knots[-1][1]))
+    wrong = sum(scores.damaged for scores in calibration.scores.values())
+    # About as many wrong words were fitted on as measure it: of so many plus one right one.
+    assert 0.9 < highest <= 1 - 1 / (2 * wrong)
 
 
 def test_words_are_not_counted_where_errors_are_planted(tmp_path: Path) -> None:

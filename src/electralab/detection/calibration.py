@@ -207,7 +207,13 @@ def calibrate(
         # Damaged words weigh as much as the error rate says, however many could be planted.
         logits = combine(bare, everything.features)
         weight = weigh(everything.is_damaged, config.error_rate)
-        isotonic = IsotonicRegression(out_of_bounds="clip").fit(logits, everything.is_damaged, sample_weight=weight)
+        # One right word more above all others, and one wrong word below, or where by chance all are wrong the next
+        # would be wrong for sure.
+        isotonic = IsotonicRegression(out_of_bounds="clip").fit(
+            np.concatenate([[logits.min()], logits, [logits.max()]]),
+            np.concatenate([[True], everything.is_damaged, [False]]),
+            sample_weight=np.concatenate([[weight.min()], weight, [weight.max()]]),
+        )
         knots = smooth_steps(isotonic.X_thresholds_, isotonic.y_thresholds_)
         return bare.model_copy(update={"knots": knots})
 
@@ -277,14 +283,17 @@ def weigh(is_damaged: NDArray[np.bool_], error_rate: float) -> Floats:
 
 
 def smooth_steps(at: Floats, shares: Floats) -> tuple[tuple[float, float], ...]:
-    """Steps become a rising line in logits; a share of exactly 0 or 1 is as sure as one word in ten thousand."""
-    logits = [log_odds(min(max(float(share), 1e-4), 1 - 1e-4)) for share in shares]
-    knots: list[tuple[float, float]] = []
-    for place, logit in zip(at.tolist(), logits, strict=True):
-        if not knots or place > knots[-1][0] + 1e-9:
-            knots.append((float(place), logit))
+    """Steps become a line in logits that rises from the middle of each to the middle of the next, or words of one step
+    would all be alike; a share of exactly 0 or 1 is as sure as one word in ten thousand.
+
+    >>> smooth_steps(np.array([0.0, 2, 3, 5]), np.array([0.25, 0.25, 0.5, 0.5]))
+    ((1.0, -1.0986122886681098), (4.0, 0.0))
+    """
+    steps: dict[float, list[float]] = {}
+    for place, share in zip(at.tolist(), shares.tolist(), strict=True):
+        steps.setdefault(log_odds(min(max(share, 1e-4), 1 - 1e-4)), []).append(place)
     # Beyond both ends the line goes on level: nothing there was measured.
-    return tuple(knots)
+    return tuple(((places[0] + places[-1]) / 2, logit) for logit, places in steps.items())
 
 
 def log_odds(share: float) -> float:
