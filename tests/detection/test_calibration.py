@@ -10,7 +10,7 @@ from little_models import build_pair, save_pair
 
 import electralab
 from electralab.detection.calibration import load_calibration, probabilities, smooth_steps
-from electralab.detection.words import FEATURES
+from electralab.detection.words import FEATURES, WordFrequencies
 from electralab.errors import DamagedArtifact, ElectraError
 from electralab.records.answers import ProofreadResult
 from electralab.serving.model import Model
@@ -136,6 +136,35 @@ def test_suspicious_words_have_reasons_and_others_none(pair: Path) -> None:
     assert "never seen in the training text" in page
     assert '<th scope="col">why</th>' in page
     assert "never seen in the training text" in detection._repr_html_()
+
+
+def test_the_word_that_a_reason_expects_is_the_first_suggestion(pair: Path) -> None:
+    text = "Baramin calotel fenurdo barimin. Guleten hoparod dorutal feniron."
+    (detection,) = electralab.detect(pair, [text], settings={"error_rate": 0.4})
+    expected = {token.expected for token in detection.tokens if token.expected}
+    named = {reason for token in detection.tokens for reason in token.reasons if "expects" in reason}
+    assert named == {f"the context expects '{word}'" for word in expected}
+    result = electralab.proofread({"a": text}, model=pair, settings={"windows": {"error_rate": 0.4}}, threads=1)
+    assert isinstance(result, ProofreadResult)
+    findings = result.proofs[0].findings or result.proofs[0].most_suspicious
+    assert any(finding.word.expected for finding in findings)
+    for finding in findings:
+        if finding.word.expected:
+            assert finding.suggestions[0].text.casefold() == finding.word.expected
+        else:
+            assert "expected" not in finding.word.to_json()
+
+
+def test_what_was_seen_too_seldom_to_be_kept_is_not_called_never_seen(pair: Path) -> None:
+    detector = Model(pair).detector
+    assert detector.scorer is not None
+    frequencies = detector.scorer.reader.frequencies
+    for total, said in ((frequencies.total, "never seen in the training text"), (10**6, "seen less than")):
+        rare = WordFrequencies(frequencies.counts, total)
+        detector.scorer.reader.frequencies = rare
+        (detection,) = detector.detect_many(["Baramin calotel fenurdo barimin."])
+        reasons = {reason for token in detection.tokens if 16 <= token.start < 23 for reason in token.reasons}
+        assert any(reason.startswith(said) for reason in reasons), reasons
 
 
 def test_proofreading_marks_words_by_the_calibrated_probability(pair: Path) -> None:

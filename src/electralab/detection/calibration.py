@@ -5,10 +5,11 @@ texts -> planted damage -> features -> Calibration -> the folder `calibration` b
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -36,7 +37,7 @@ _CLIPPED = 0.001
 
 # What features speak of, together.
 _REASONS = {
-    "count": ("rarity", "rarity_of_names", "rarity_of_letters", "unseen", "unseen_name"),
+    "count": ("rarity", "rarity_of_names", "rarity_of_letters", "unseen", "unseen_name", "unseen_first"),
     "pieces": ("pieces", "pieces_and_rare", "pieces_per_letter"),
     "slip": ("slip", "likely_slip"),
     "context": ("surprise", "surprise_mean", "surprise_beyond_rarity", "rank", "entropy_left"),
@@ -70,6 +71,13 @@ class LabelledWords:
     is_damaged: NDArray[np.bool_]  # (W,)
 
 
+class Explanation(NamedTuple):
+    reasons: tuple[str, ...]
+    """What speaks most for a word being wrong, in words, the strongest reason first."""
+    expected: str = ""
+    """The word that a reason names."""
+
+
 class WordScorer:
     """The probability that a word is wrong, for texts with about the stated share of wrong words."""
 
@@ -82,8 +90,7 @@ class WordScorer:
         read = self.reader.read(texts, stop)
         return [(words, probabilities(self.calibration, words.features, self.error_rate)) for words in read]
 
-    def explain(self, text: str, words: Words, index: int) -> tuple[str, ...]:
-        """What speaks most for a word being wrong, in words, the strongest reason first."""
+    def explain(self, text: str, words: Words, index: int) -> Explanation:
         span, features = words.spans[index], words.features[index]
         parts = dict.fromkeys(_REASONS, 0.0)
         for feature in self.calibration.features:
@@ -92,10 +99,11 @@ class WordScorer:
                 if feature.name in names:
                     parts[reason] += feature.weight * (value - feature.mean) / feature.scale
         written, count = text[span.start : span.end], span.after - span.first
-        times = self.reader.frequencies.counts.get(written.lower(), 0)
+        times, least = self.reader.frequencies.times(written), self.reader.frequencies.least
+        never = f"seen less than {least:,} times in the training text" if least > 1 else _NEVER
         slip = words.slips[index]
         sentences = {
-            "count": f"seen {times:,} time{'s' * (times > 1)} in the training text" if times else _NEVER,
+            "count": f"seen {times:,} time{'s' * (times > 1)} in the training text" if times else never,
             "pieces": f"cut into {count:,} pieces" if count > 1 else "",
             "slip": f"the context expects '{slip.word}'" if slip.gain > 0 else "",
             "context": "the context does not expect it",
@@ -107,9 +115,8 @@ class WordScorer:
         if times > _RARE:
             del sentences["count"]
         strongest = sorted(sentences, key=lambda reason: -parts[reason])
-        return tuple(sentences[reason] for reason in strongest if sentences[reason] and parts[reason] > 0)[
-            :_MOST_REASONS
-        ]
+        named = [reason for reason in strongest if sentences[reason] and parts[reason] > 0][:_MOST_REASONS]
+        return Explanation(tuple(sentences[reason] for reason in named), slip.word if "slip" in named else "")
 
 
 def combine(calibration: Calibration, features: Floats, names: Sequence[str] = FEATURES) -> Floats:
@@ -152,13 +159,14 @@ def calibrate(
 
     fitted: dict[PlantedKind, list[LabelledWords]] = {}
     measured: dict[PlantedKind, list[LabelledWords]] = {}
-    for number, kind in enumerate(PLANTED_KINDS):
-        yield Progress("planting damage", number, len(PLANTED_KINDS), kind)
-        # Document after document to the fit and to what measures it, so that neither knows a document of the other.
-        for part, chosen in ((fitted, documents[::2]), (measured, documents[1::2])):
-            texts = [text for document in chosen for text in document]
-            share = config.words // (2 * len(PLANTED_KINDS))
-            planted = plant_errors(texts, kind, counts, config.error_rate, share, config.seed)
+    # Document after document to the fit and to what measures it, so that neither knows a document of the other.
+    for part, chosen in ((fitted, documents[::2]), (measured, documents[1::2])):
+        texts = [text for document in chosen for text in document]
+        shares = share_texts(texts, config.words // (2 * len(PLANTED_KINDS)), len(PLANTED_KINDS))
+        for number, (kind, indices) in enumerate(zip(PLANTED_KINDS, shares, strict=True)):
+            yield Progress("planting damage", number, len(PLANTED_KINDS), kind)
+            own = [texts[index] for index in indices]
+            planted = plant_errors(own, kind, counts, config.error_rate, config.seed)
             part[kind] = [
                 LabelledWords(text.words.features[text.is_word], text.is_damaged[text.is_word])
                 for text in read_planted(score_tokens, reader, planted, stop)
@@ -237,17 +245,29 @@ class PlantedText:
     is_damaged: NDArray[np.bool_]  # (W,)
 
 
-def plant_errors(
-    texts: Iterable[str], kind: PlantedKind, counts: WordCounts, share: float, words: int, seed: int
-) -> list[Damaged]:
-    """In texts one after the other, until there are so many words."""
-    rng, planted = Random(f"{seed} {kind}"), list[Damaged]()
-    for text in texts:
-        if words <= 0:
-            break
-        planted.append(plant_damage(text, [kind], share, rng, counts))
-        words -= WordFrequencies.count([text]).total
-    return planted
+def share_texts(texts: Sequence[str], words: int, parts: int) -> list[list[int]]:
+    """For each part the texts after those of the part before, so many words; from the first again where there are too
+    few. A right word that is read five times would count as five.
+
+    >>> share_texts(["a b", "c d", "e f", "g h"], 3, 2), share_texts(["a b", "c d", "e f"], 3, 2)
+    ([[0, 1], [2, 3]], [[0, 1], [2, 0]])
+    """
+    sizes = [WordFrequencies.count([text]).total for text in texts]
+    shares: list[list[int]] = []
+    place = 0
+    for _ in range(parts):
+        left, chosen = words, list[int]()
+        while left > 0 and len(chosen) < len(texts):
+            chosen.append(place % len(texts))
+            left -= sizes[chosen[-1]]
+            place += 1
+        shares.append(chosen)
+    return shares
+
+
+def plant_errors(texts: Sequence[str], kind: PlantedKind, counts: WordCounts, share: float, seed: int) -> list[Damaged]:
+    rng = Random(f"{seed} {kind}")
+    return [plant_damage(text, [kind], share, rng, counts) for text in texts]
 
 
 def read_planted(

@@ -14,7 +14,7 @@ from typing import cast
 import numpy as np
 
 from electralab.corpus.damage import PLANTED_KINDS, Damaged, WordCounts, count_words
-from electralab.detection.calibration import PlantedText, plant_errors, probabilities, read_planted
+from electralab.detection.calibration import PlantedText, plant_errors, probabilities, read_planted, share_texts
 from electralab.detection.words import FEATURES, Floats, ScoredText, WordFrequencies, WordReader
 from electralab.errors import InputError
 from electralab.events import Note, Progress, Update
@@ -40,6 +40,10 @@ _DETECTORS = {
     "pieces": "tokens of the word",
     "pieces_per_letter": "tokens of the word per letter",
 }
+# Sentences that follow each other are read together, as their texts were written, up to so many words.
+_WORDS_TOGETHER = 100
+# What stands beside so few different labels is labelled, if not as it should be.
+_MOST_LABELS = 8
 _NEEDS_NETWORK = ("p_wrong", "p_replaced", "surprise")
 
 
@@ -67,10 +71,14 @@ INPUT = MeasuredText()
 
 
 def has_labels(path: Path) -> bool:
-    """Whether its lines are a word, a tab and c or i."""
+    """Whether its lines are a word, a tab and a label; whether the labels are c and i is said where they are read."""
     lines = (line for line in read_lines(path, _ENCODING)[1:] if line.strip())
-    labels = [line.rpartition("\t")[2].strip() for line in islice(lines, 100)]
-    return bool(labels) and set(labels) <= {CORRECT, WRONG}
+    cells = [line.strip().split("\t") for line in islice(lines, 100)]
+    labels = {line[-1] for line in cells}
+    is_alike = all(len(line) == 2 and not any(map(str.isspace, "".join(line))) for line in cells)
+    return bool(labels) and (
+        labels <= {CORRECT, WRONG} or (is_alike and len(labels) <= min(_MOST_LABELS, len(cells) // 3))
+    )
 
 
 def read_labelled(path: Path) -> Iterator[tuple[list[str], list[bool]]]:
@@ -151,10 +159,21 @@ class WordDetectors:
         ]
 
 
+def join_sentences(sentences: Sequence[Sequence[str]]) -> list[tuple[str, list[tuple[int, int]]]]:
+    """Texts of sentences that follow each other, each with the places of its words: alone a sentence lacks the context
+    that it was written in."""
+    stretches: list[list[str]] = []
+    for words in sentences:
+        if not stretches or len(stretches[-1]) + len(words) > _WORDS_TOGETHER:
+            stretches.append([])
+        stretches[-1] += words
+    return [join_words(words) for words in stretches]
+
+
 def score_labelled(detectors: WordDetectors, path: Path, stop: StopSignal) -> Iterator[Update | MeasuredItems]:
     """Every labelled word is an item, as suspicious as the worst of what the tokenizer takes for words in it."""
     sentences = list(read_labelled(path))
-    joined = [join_words(words) for words, _ in sentences]
+    joined = join_sentences([words for words, _ in sentences])
     reader = detectors.make_reader([text for text, _ in joined])
     texts: list[PlantedText] = []
     for text in read_planted(
@@ -190,10 +209,12 @@ def score_planted(detectors: WordDetectors, texts: Sequence[str], stop: StopSign
     paragraphs = [line for text in texts for line in text.splitlines() if line.strip()]
     counts = WordCounts(detectors.frequencies.counts if detectors.frequencies else paragraphs)
     measured: list[MeasuredItems] = []
-    for number, kind in enumerate(PLANTED_KINDS):
+    # Each kind in paragraphs of its own, as far as there are enough.
+    shares = share_texts(paragraphs, config.words // len(PLANTED_KINDS), len(PLANTED_KINDS))
+    for number, (kind, indices) in enumerate(zip(PLANTED_KINDS, shares, strict=True)):
         yield Progress("planting errors", number, len(PLANTED_KINDS), kind)
         share = config.error_rate or _ERROR_RATE
-        planted = plant_errors(paragraphs, kind, counts, share, config.words // len(PLANTED_KINDS), config.seed)
+        planted = plant_errors([paragraphs[index] for index in indices], kind, counts, share, config.seed)
         if (damaged := sum(len(text.damages) for text in planted)) < LEAST_WRONG:
             yield Note(f"{kind}: left out, as only {damaged:,} words could be damaged; give more text", "dim")
             continue
@@ -207,7 +228,7 @@ def score_planted(detectors: WordDetectors, texts: Sequence[str], stop: StopSign
                 truth="planted",
                 unit="word",
                 is_wrong=np.concatenate([text.is_damaged for text in read])[is_word],
-                groups=np.repeat(np.arange(len(read)), [int(text.is_word.sum()) for text in read]),
+                groups=np.repeat(indices, [int(text.is_word.sum()) for text in read]),
                 detectors=[replace(detector, values=detector.values[is_word]) for detector in scored],
                 more=count_corrected(proofreader, read, scored[0]) if proofreader.filler else {},
             )
@@ -220,12 +241,12 @@ def score_planted(detectors: WordDetectors, texts: Sequence[str], stop: StopSign
             f"the text has too few words to plant errors in ({words:,}); give at least {needed:,} for each kind"
         )
     if len(measured) > 1:
-        last = np.cumsum([0, *(items.groups.max() + 1 for items in measured)])
         yield replace(
             measured[0],
             source="all kinds",
             is_wrong=np.concatenate([items.is_wrong for items in measured]),
-            groups=np.concatenate([items.groups + start for items, start in zip(measured, last, strict=False)]),
+            # A paragraph that two kinds were planted in is drawn once for both.
+            groups=np.concatenate([items.groups for items in measured]),
             detectors=[
                 replace(same[0], values=np.concatenate([detector.values for detector in same]))
                 for same in zip(*(items.detectors for items in measured), strict=True)
@@ -245,11 +266,12 @@ def count_corrected(
         start += len(values)
         named: list[Word] = []
         originals: list[str] = []
-        for span, value in zip(text.words.spans, values, strict=True):
+        for span, slip, value in zip(text.words.spans, text.words.slips, values, strict=True):
             damage = next((hit for hit in text.damaged.damages if hit.start < span.end and span.start < hit.end), None)
             if damage and value > proofreader.config.threshold:
                 written = text.damaged.text[span.start : span.end]
-                named.append(Word(text=written, start=span.start, end=span.end, suspicion=value))
+                expected = slip.word if slip.gain > 0 else ""
+                named.append(Word(text=written, start=span.start, end=span.end, suspicion=value, expected=expected))
                 originals.append(damage.original.casefold())
         for original, suggestions in zip(originals, proofreader.suggest(text.damaged.text, named), strict=True):
             folded = [suggestion.text.casefold() for suggestion in suggestions]
