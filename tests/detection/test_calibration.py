@@ -134,7 +134,8 @@ def test_suspicious_words_have_reasons_and_others_none(pair: Path) -> None:
     assert named["fenurdo"].word.reasons == why
     page = render_proofs([proof])
     assert "never seen in the training text" in page
-    assert '<th scope="col">why</th>' in page
+    assert '<th scope="col" class="why">why</th>' in page
+    assert " words look wrong" in page or " passes the threshold" in page
     assert "never seen in the training text" in detection._repr_html_()
 
 
@@ -159,7 +160,7 @@ def test_what_was_seen_too_seldom_to_be_kept_is_not_called_never_seen(pair: Path
     detector = Model(pair).detector
     assert detector.scorer is not None
     frequencies = detector.scorer.reader.frequencies
-    for total, said in ((frequencies.total, "never seen in the training text"), (10**6, "seen less than")):
+    for total, said in ((frequencies.total, "never seen in the training text"), (10**6, "seen fewer than")):
         rare = WordFrequencies(frequencies.counts, total)
         detector.scorer.reader.frequencies = rare
         (detection,) = detector.detect_many(["Baramin calotel fenurdo barimin."])

@@ -1,6 +1,7 @@
 """Labelled files and planted errors are measured, with and without a calibration, and both verbs say the same."""
 
 import lzma
+import shutil
 from pathlib import Path
 from random import Random
 
@@ -9,9 +10,11 @@ import pytest
 from little_models import build_pair, save_pair
 
 import electralab
+from electralab.detection.calibration import load_calibration
 from electralab.errors import ElectraError
 from electralab.measuring.inputs.text import join_sentences, join_words
 from electralab.measuring.items import DetectorValues, MeasuredItems, MeasuringConfig, compare
+from electralab.records.calibration import Calibration
 from electralab.records.measurement import Measurement, MeasuringResult
 from electralab.reporting.format import tell
 
@@ -142,6 +145,40 @@ def test_sentences_are_read_together_with_their_neighbours() -> None:
     assert first == "Ann sat. It rained."
     assert [first[start:end] for start, end in places] == ["Ann", "sat", ".", "It", "rained", "."]
     assert (second, third) == (" ".join(["word"] * 99), "end.")
+
+
+def test_labels_fit_a_calibrated_model_anew(calibrated: Path, tmp_path: Path) -> None:
+    """Here the wrong words are those that end in "tel", which the planted errors taught nothing of."""
+    essays = tmp_path / "essays.tsv"
+    sentences = [
+        [f"{word}\t{'i' if word.endswith('tel') else 'c'}" for word in words] for words in write_sentences(150, 3)
+    ]
+    essays.write_text("\n\n".join("\n".join(lines) for lines in sentences))
+    folder = tmp_path / "run"
+    shutil.copytree(calibrated, folder)
+    before, frequencies = load_calibration(folder / "export" / "calibration")
+    result = electralab.calibrate(folder, [essays], threads=1)
+    assert isinstance(result, Calibration)
+    after, kept = load_calibration(folder / "export" / "calibration")
+    assert kept.counts == frequencies.counts
+    assert (after.fitted_words, set(after.scores)) == (150 * 12, {"labels"})
+    assert after.error_rate == pytest.approx(1 / 3, abs=0.05)
+    scores = after.scores["labels"]
+    # The random networks see the letters; what was planted is another thing.
+    assert scores.auc > max(scores.without_kind_auc or 0, 0.6)
+    assert after.calibration_error < 0.1
+    (found,) = measure(folder, essays)
+    assert (found.detectors[0].auc.value or 0) > 0.6
+    assert before.scores.keys() != after.scores.keys()
+
+
+def test_labels_need_a_calibration_of_their_own_folder(pair: Path, labelled: Path, tmp_path: Path) -> None:
+    essays = tmp_path / "essays.tsv"
+    essays.write_bytes(lzma.decompress(labelled.read_bytes()))
+    with pytest.raises(ElectraError, match="has no calibration, whose counted words labels need"):
+        electralab.calibrate(pair, [essays], threads=1)
+    with pytest.raises(ElectraError, match="hour-en"):
+        electralab.calibrate("hour-en", [essays], threads=1)
 
 
 def test_higher_error_rate_names_more_words(calibrated: Path, labelled: Path) -> None:

@@ -34,6 +34,8 @@ _BINS = 10
 _TEXTS_AT_ONCE = 32
 # Words more surprising, rarer … than nearly all that was fitted on count as those: a line is not drawn on for ever.
 _CLIPPED = 0.001
+# How far weights may go where some hundred sentences are labelled.
+_FEW = 0.1
 
 # What features speak of, together.
 _REASONS = {
@@ -100,7 +102,7 @@ class WordScorer:
                     parts[reason] += feature.weight * (value - feature.mean) / feature.scale
         written, count = text[span.start : span.end], span.after - span.first
         times, least = self.reader.frequencies.times(written), self.reader.frequencies.least
-        never = f"seen less than {least:,} times in the training text" if least > 1 else _NEVER
+        never = f"seen fewer than {least:,} times in the training text" if least > 1 else _NEVER
         slip = words.slips[index]
         sentences = {
             "count": f"seen {times:,} time{'s' * (times > 1)} in the training text" if times else never,
@@ -154,9 +156,6 @@ def calibrate(
 
     Wrong words are taken from `counts`.
     """
-    from sklearn.isotonic import IsotonicRegression
-    from sklearn.linear_model import LogisticRegression
-
     fitted: dict[PlantedKind, list[LabelledWords]] = {}
     measured: dict[PlantedKind, list[LabelledWords]] = {}
     # Document after document to the fit and to what measures it, so that neither knows a document of the other.
@@ -183,47 +182,9 @@ def calibrate(
         )
 
     def fit(included: Sequence[PlantedKind]) -> Calibration:
-        everything = _join([joined[kind] for kind in included])
-        low, high = np.quantile(everything.features, (_CLIPPED, 1 - _CLIPPED), axis=0)
-        clipped = everything.features.clip(low, high)
-        mean, scale = clipped.mean(axis=0), clipped.std(axis=0)
-        # A feature that never varies, such as those of a generator that is not there, says nothing.
-        used = np.flatnonzero(scale > 1e-9)
-        model = LogisticRegression(max_iter=1000)
-        model.fit((clipped[:, used] - mean[used]) / scale[used], everything.is_damaged)
-        weights = tuple(
-            FeatureWeight(
-                name=FEATURES[index],
-                low=low[index],
-                high=high[index],
-                mean=mean[index],
-                scale=scale[index],
-                weight=weight,
-            )
-            for index, weight in zip(used.tolist(), model.coef_[0].tolist(), strict=True)
+        return fit_words(
+            _join([joined[kind] for kind in included]), config.error_rate, reader.frequencies.total, config.seed
         )
-        bare = Calibration(
-            error_rate=config.error_rate,
-            features=weights,
-            intercept=float(model.intercept_[0]),
-            knots=((0.0, 0.0), (1.0, 1.0)),
-            total_words=reader.frequencies.total,
-            fitted_words=len(everything.is_damaged),
-            seed=config.seed,
-            calibration_error=0.0,
-        )
-        # Damaged words weigh as much as the error rate says, however many could be planted.
-        logits = combine(bare, everything.features)
-        weight = weigh(everything.is_damaged, config.error_rate)
-        # One right word more above all others, and one wrong word below, or where by chance all are wrong the next
-        # would be wrong for sure.
-        isotonic = IsotonicRegression(out_of_bounds="clip").fit(
-            np.concatenate([[logits.min()], logits, [logits.max()]]),
-            np.concatenate([[True], everything.is_damaged, [False]]),
-            sample_weight=np.concatenate([[weight.min()], weight, [weight.max()]]),
-        )
-        knots = smooth_steps(isotonic.X_thresholds_, isotonic.y_thresholds_)
-        return bare.model_copy(update={"knots": knots})
 
     calibration = fit(kinds)
     scores: dict[str, CalibrationScores] = {}
@@ -233,6 +194,72 @@ def calibrate(
         scores[kind] = _measure(calibration, without, tests[kind])
     error, curve = measure_calibration(calibration, _join([tests[kind] for kind in kinds]), config.error_rate)
     yield calibration.model_copy(update={"scores": scores, "calibration_error": error, "curve": curve})
+
+
+def fit_words(
+    words: LabelledWords, error_rate: float, total_words: int, seed: int, strength: float = 1.0
+) -> Calibration:
+    """The combination and its curve; `strength`: how far weights may go, less where there are few words."""
+    from sklearn.isotonic import IsotonicRegression
+    from sklearn.linear_model import LogisticRegression
+
+    low, high = np.quantile(words.features, (_CLIPPED, 1 - _CLIPPED), axis=0)
+    clipped = words.features.clip(low, high)
+    mean, scale = clipped.mean(axis=0), clipped.std(axis=0)
+    # A feature that never varies, such as those of a generator that is not there, says nothing.
+    used = np.flatnonzero(scale > 1e-9)
+    model = LogisticRegression(max_iter=1000, C=strength)
+    model.fit((clipped[:, used] - mean[used]) / scale[used], words.is_damaged)
+    weights = tuple(
+        FeatureWeight(
+            name=FEATURES[index],
+            low=low[index],
+            high=high[index],
+            mean=mean[index],
+            scale=scale[index],
+            weight=weight,
+        )
+        for index, weight in zip(used.tolist(), model.coef_[0].tolist(), strict=True)
+    )
+    bare = Calibration(
+        error_rate=error_rate,
+        features=weights,
+        intercept=float(model.intercept_[0]),
+        knots=((0.0, 0.0), (1.0, 1.0)),
+        total_words=total_words,
+        fitted_words=len(words.is_damaged),
+        seed=seed,
+        calibration_error=0.0,
+    )
+    # Damaged words weigh as much as the error rate says, however many could be planted.
+    logits = combine(bare, words.features)
+    weight = weigh(words.is_damaged, error_rate)
+    # One right word more above all others, and one wrong word below, or where by chance all are wrong the next would be
+    # wrong for sure.
+    isotonic = IsotonicRegression(out_of_bounds="clip").fit(
+        np.concatenate([[logits.min()], logits, [logits.max()]]),
+        np.concatenate([[True], words.is_damaged, [False]]),
+        sample_weight=np.concatenate([[weight.min()], weight, [weight.max()]]),
+    )
+    return bare.model_copy(update={"knots": smooth_steps(isotonic.X_thresholds_, isotonic.y_thresholds_)})
+
+
+def fit_labelled(words: LabelledWords, groups: NDArray[np.int64], planted: Calibration, seed: int) -> Calibration:
+    """Labels instead of planted damage. What measures it is fitted on every other group, so that none knows itself, and
+    stands beside what the planted damage alone had taught."""
+    error_rate, total = float(words.is_damaged.mean()), planted.total_words
+    is_odd = groups % 2 == 1
+    combined, predicted = np.zeros(len(groups)), np.zeros(len(groups))
+    for chosen in (is_odd, ~is_odd):
+        part = fit_words(
+            LabelledWords(words.features[~chosen], words.is_damaged[~chosen]), error_rate, total, seed, _FEW
+        )
+        combined[chosen] = combine(part, words.features[chosen])
+        predicted[chosen] = apply_curve(part, combined[chosen])
+    error, curve = _bin(predicted, words.is_damaged, weigh(words.is_damaged, error_rate))
+    scores = _score(combined, combine(planted, words.features), words.is_damaged)
+    calibration = fit_words(words, error_rate, total, seed, _FEW)
+    return calibration.model_copy(update={"scores": {"labels": scores}, "calibration_error": error, "curve": curve})
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,9 +348,12 @@ def log_odds(share: float) -> float:
 
 
 def _measure(calibration: Calibration, without: Calibration, words: LabelledWords) -> CalibrationScores:
+    return _score(combine(calibration, words.features), combine(without, words.features), words.is_damaged)
+
+
+def _score(score: Floats, without: Floats, truth: NDArray[np.bool_]) -> CalibrationScores:
     from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score
 
-    score, truth = combine(calibration, words.features), words.is_damaged
     precision, recall, _ = precision_recall_curve(truth, score)
     return CalibrationScores(
         words=len(truth),
@@ -331,7 +361,7 @@ def _measure(calibration: Calibration, without: Calibration, words: LabelledWord
         auc=float(roc_auc_score(truth, score)),
         average_precision=float(average_precision_score(truth, score)),
         precision_at_half=float(precision[np.flatnonzero(recall >= 0.5)[-1]]),
-        without_kind_auc=float(roc_auc_score(truth, combine(without, words.features))),
+        without_kind_auc=float(roc_auc_score(truth, without)),
     )
 
 
@@ -340,12 +370,17 @@ def measure_calibration(
 ) -> tuple[float, tuple[CalibrationPoint, ...]]:
     """The mean distance of probability and share of damaged words over bins of equal numbers of words, and the bins."""
     predicted = apply_curve(calibration, combine(calibration, words.features, names), error_rate)
-    weight = weigh(words.is_damaged, error_rate)
+    return _bin(predicted, words.is_damaged, weigh(words.is_damaged, error_rate))
+
+
+def _bin(
+    predicted: Floats, is_damaged: NDArray[np.bool_], weight: Floats
+) -> tuple[float, tuple[CalibrationPoint, ...]]:
     order = np.argsort(predicted, kind="stable")
     points, error = [], 0.0
     for chosen in np.array_split(order, _BINS):
         expected = float(np.average(predicted[chosen], weights=weight[chosen]))
-        observed = float(np.average(words.is_damaged[chosen], weights=weight[chosen]))
+        observed = float(np.average(is_damaged[chosen], weights=weight[chosen]))
         error += abs(expected - observed) * float(weight[chosen].sum())
         points.append(CalibrationPoint(predicted=expected, observed=observed, words=len(chosen)))
     return error / float(weight.sum()), tuple(points)

@@ -5,21 +5,35 @@ files -> words with features -> MeasuredItems
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from electralab.corpus.damage import PLANTED_KINDS, Damaged, WordCounts, count_words
-from electralab.detection.calibration import PlantedText, plant_errors, probabilities, read_planted, share_texts
+from electralab.detection.calibration import (
+    CalibrationConfig,
+    LabelledWords,
+    PlantedText,
+    combine,
+    fit_labelled,
+    plant_errors,
+    probabilities,
+    read_planted,
+    save_calibration,
+    share_texts,
+)
 from electralab.detection.words import FEATURES, Floats, ScoredText, WordFrequencies, WordReader
 from electralab.errors import InputError
-from electralab.events import Note, Progress, Update
+from electralab.events import Event, Note, Progress, Result, Update
 from electralab.measuring.items import LEAST_WRONG, DetectorValues, MeasuredInput, MeasuredItems, MeasuringConfig
 from electralab.records.answers import Word
+from electralab.records.calibration import Calibration
+from electralab.records.kinds import refuse_bundled
 from electralab.serving.inputs import tokenize
 from electralab.serving.model import Model
 from electralab.serving.proofreader import ProofreadConfig, Proofreader
@@ -170,8 +184,19 @@ def join_sentences(sentences: Sequence[Sequence[str]]) -> list[tuple[str, list[t
     return [join_words(words) for words in stretches]
 
 
-def score_labelled(detectors: WordDetectors, path: Path, stop: StopSignal) -> Iterator[Update | MeasuredItems]:
-    """Every labelled word is an item, as suspicious as the worst of what the tokenizer takes for words in it."""
+@dataclass(frozen=True, slots=True)
+class LabelledText:
+    """A labelled file as the networks read it."""
+
+    texts: list[PlantedText]
+    parts: list[list[int]]
+    """Of each labelled word, which of all words of the texts have a part in it."""
+    is_wrong: NDArray[np.bool_]
+    sentences: NDArray[np.int64]
+    """Of each labelled word."""
+
+
+def read_labelled_text(detectors: WordDetectors, path: Path, stop: StopSignal) -> Iterator[Progress | LabelledText]:
     sentences = list(read_labelled(path))
     joined = join_sentences([words for words, _ in sentences])
     reader = detectors.make_reader([text for text, _ in joined])
@@ -181,25 +206,77 @@ def score_labelled(detectors: WordDetectors, path: Path, stop: StopSignal) -> It
     ):
         texts.append(text)
         yield Progress(f"reading {path.name}", len(texts), len(joined))
-    scored = detectors.score(reader, texts)
-    # Of each labelled word the words that have a part in it.
     starts = np.cumsum([0, *(len(text.words.spans) for text in texts)])
     parts: list[list[int]] = []
     for start, text, (_, places) in zip(starts[:-1].tolist(), texts, joined, strict=True):
         spans = list(enumerate(text.words.spans, start=start))
         parts += [[index for index, span in spans if span.start < b and a < span.end] for a, b in places]
-    lowest = [detector.values.min() for detector in scored]
-    yield MeasuredItems(
-        source=path.name,
-        truth="labels",
-        unit="word",
-        is_wrong=np.array([is_wrong for _, labels in sentences for is_wrong in labels], dtype=np.bool_),
-        groups=np.repeat(np.arange(len(sentences)), [len(labels) for _, labels in sentences]),
-        detectors=[
-            replace(detector, values=np.array([detector.values[part].max(initial=low) for part in parts]))
-            for detector, low in zip(scored, lowest, strict=True)
-        ],
+    yield LabelledText(
+        texts,
+        parts,
+        np.array([is_wrong for _, labels in sentences for is_wrong in labels], dtype=np.bool_),
+        np.repeat(np.arange(len(sentences)), [len(labels) for _, labels in sentences]),
     )
+
+
+def score_labelled(detectors: WordDetectors, path: Path, stop: StopSignal) -> Iterator[Update | MeasuredItems]:
+    """Every labelled word is an item, as suspicious as the worst of what the tokenizer takes for words in it."""
+    for update in read_labelled_text(detectors, path, stop):
+        if isinstance(update, Progress):
+            yield update
+            continue
+        scored = detectors.score(detectors.make_reader([text.damaged.text for text in update.texts]), update.texts)
+        lowest = [detector.values.min() for detector in scored]
+        yield MeasuredItems(
+            source=path.name,
+            truth="labels",
+            unit="word",
+            is_wrong=update.is_wrong,
+            groups=update.sentences,
+            detectors=[
+                replace(detector, values=np.array([detector.values[part].max(initial=low) for part in update.parts]))
+                for detector, low in zip(scored, lowest, strict=True)
+            ],
+        )
+
+
+def calibrate_labelled(
+    path: Path, files: Sequence[Path], config: CalibrationConfig, stop: StopSignal
+) -> Iterator[Event[Calibration]]:
+    """Labelled words instead of planted errors: the combination is fitted anew, what the calibration counted stays."""
+    refuse_bundled(path)
+    model = Model(path)
+    detectors = WordDetectors(model, (), MeasuringConfig())
+    if detectors.scorer is None:
+        raise InputError(f"{path}: has no calibration, whose counted words labels need; calibrate it on text first")
+    planted, reader = detectors.scorer.calibration, detectors.scorer.reader
+    found: list[LabelledWords] = []
+    groups: list[NDArray[np.int64]] = []
+    for file in files:
+        for update in read_labelled_text(detectors, file, stop):
+            if isinstance(update, Progress):
+                yield update
+                continue
+            features = np.concatenate([text.words.features for text in update.texts])
+            is_word = np.concatenate([text.is_word for text in update.texts])
+            combined = np.where(is_word, combine(planted, features), -np.inf)
+            # A labelled word is known by the worst of its parts; what has no letters is never named.
+            worst = [max(part, key=lambda index: combined[index], default=-1) for part in update.parts]
+            kept = np.array([index >= 0 and bool(is_word[index]) for index in worst], dtype=np.bool_)
+            found.append(LabelledWords(features[np.array(worst)[kept]], update.is_wrong[kept]))
+            groups.append(update.sentences[kept])
+    words = LabelledWords(
+        np.concatenate([part.features for part in found]), np.concatenate([part.is_damaged for part in found])
+    )
+    wrong = int(words.is_damaged.sum())
+    if wrong < 5 * LEAST_WRONG or len(words.is_damaged) - wrong < 5 * LEAST_WRONG:
+        raise InputError(
+            f"{files[0]}: {wrong:,} wrong words of {len(words.is_damaged):,} are too few to fit; label more"
+        )
+    calibration = fit_labelled(words, np.concatenate(groups), planted, config.seed)
+    where = save_calibration(model.network_folder.parent, calibration, reader.frequencies)
+    yield Note(f"calibrated  {where}")
+    yield Result(calibration)
 
 
 def score_planted(detectors: WordDetectors, texts: Sequence[str], stop: StopSignal) -> Iterator[Update | MeasuredItems]:
