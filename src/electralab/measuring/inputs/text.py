@@ -250,7 +250,7 @@ def calibrate_labelled(
     if detectors.scorer is None:
         raise InputError(f"{path}: has no calibration, whose counted words labels need; calibrate it on text first")
     planted, reader = detectors.scorer.calibration, detectors.scorer.reader
-    found: list[LabelledWords] = []
+    by_file: list[LabelledWords] = []
     groups: list[NDArray[np.int64]] = []
     for file in files:
         for update in read_labelled_text(detectors, file, stop):
@@ -263,10 +263,10 @@ def calibrate_labelled(
             # A labelled word is known by the worst of its parts; what has no letters is never named.
             worst = [max(part, key=lambda index: combined[index], default=-1) for part in update.parts]
             kept = np.array([index >= 0 and bool(is_word[index]) for index in worst], dtype=np.bool_)
-            found.append(LabelledWords(features[np.array(worst)[kept]], update.is_wrong[kept]))
+            by_file.append(LabelledWords(features[np.array(worst)[kept]], update.is_wrong[kept]))
             groups.append(update.sentences[kept])
     words = LabelledWords(
-        np.concatenate([part.features for part in found]), np.concatenate([part.is_damaged for part in found])
+        np.concatenate([part.features for part in by_file]), np.concatenate([part.is_damaged for part in by_file])
     )
     wrong = int(words.is_damaged.sum())
     if wrong < 5 * LEAST_WRONG or len(words.is_damaged) - wrong < 5 * LEAST_WRONG:
