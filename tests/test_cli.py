@@ -271,10 +271,11 @@ def test_every_line_of_json_is_escaped_for_an_ascii_terminal(monkeypatch: pytest
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii", errors="replace"))
     monkeypatch.setattr(detecting, "detect", lambda texts, **_: [Detection(text=text, tokens=()) for text in texts])
-    (tmp_path / "lines.txt").write_text("über\nÄpfel\nnaïve\n", encoding="utf-8")
+    (tmp_path / "lines.txt").write_text("über\n\nÄpfel\nnaïve\n", encoding="utf-8")
     assert main(["detect", "model", "--file", str(tmp_path / "lines.txt"), "--lines", "--json"]) == 0
     lines = written.getvalue().decode("ascii").splitlines()
-    assert [json.loads(line)["text"] for line in lines] == ["über", "Äpfel", "naïve"]
+    # A line for each, blank ones too.
+    assert [json.loads(line)["text"] for line in lines] == ["über", "", "Äpfel", "naïve"]
 
 
 HOSTILE = "x\x1b[31mred\x9b2J\nelectra: all is well"

@@ -146,6 +146,10 @@ def test_wrong_forms_begin_like_the_word() -> None:
     seen = {counts.choose_form("starts", Random(seed)) for seed in range(50)}
     assert seen == {"start", "started", "startle"}
     assert counts.choose_form("harbour", Random(0)) == "harbour"
+    # Two letters alike make no form of a word of three.
+    short = WordCounts(["the tho thy they cat cats cut " * 2])
+    assert {short.choose_form("the", Random(seed)) for seed in range(20)} == {"they"}
+    assert {short.choose_form("cat", Random(seed)) for seed in range(20)} == {"cats"}
     assert counts.spoil("Start", "form", Random(0))[0] == "S"
 
 

@@ -9,8 +9,8 @@ import pytest
 from little_models import build_pair, save_pair
 
 import electralab
-from electralab.detection.calibration import load_calibration, probabilities
-from electralab.detection.words import FEATURES
+from electralab.detection.calibration import load_calibration, probabilities, smooth_steps
+from electralab.detection.words import FEATURES, WordFrequencies
 from electralab.errors import DamagedArtifact, ElectraError
 from electralab.records.answers import ProofreadResult
 from electralab.serving.model import Model
@@ -46,6 +46,24 @@ def test_misspelt_words_are_told_from_words_that_were_seen(pair: Path) -> None:
     # 1,200 sentences of 12 words: those in which errors were planted are not among the counted ones.
     assert 7_200 <= frequencies.total < 14_400
     assert {feature.name for feature in calibration.features} <= set(FEATURES)
+
+
+def test_words_of_one_step_are_not_all_alike() -> None:
+    at, shares = np.array([0.0, 1.0, 2.0, 4.0, 5.0, 5.5]), np.array([0.1, 0.1, 0.4, 0.4, 0.9, 0.9])
+    knots = np.array(smooth_steps(at, shares))
+    assert knots[:, 0].tolist() == [0.5, 3.0, 5.25]
+    np.testing.assert_allclose(1 / (1 + np.exp(-knots[:, 1])), [0.1, 0.4, 0.9])
+    # Between the middles the line rises; a share of 0 or 1 has an end.
+    assert (np.diff(np.interp([2.5, 3.0, 3.5], *knots.T)) > 0).all()
+    assert np.isfinite(smooth_steps(np.array([0.0, 1.0]), np.array([0.0, 1.0]))).all()
+
+
+def test_no_word_is_wrong_for_sure_because_all_of_a_few_were(pair: Path) -> None:
+    calibration, _ = load_calibration(pair / "export" / "calibration")
+    highest = 1 / (1 + np.exp(-calibration.knots[-1][1]))
+    wrong = sum(scores.damaged for scores in calibration.scores.values())
+    # About as many wrong words were fitted on as measure it: of so many plus one right one.
+    assert 0.9 < highest <= 1 - 1 / (2 * wrong)
 
 
 def test_words_are_not_counted_where_errors_are_planted(tmp_path: Path) -> None:
@@ -116,8 +134,38 @@ def test_suspicious_words_have_reasons_and_others_none(pair: Path) -> None:
     assert named["fenurdo"].word.reasons == why
     page = render_proofs([proof])
     assert "never seen in the training text" in page
-    assert '<th scope="col">why</th>' in page
+    assert '<th scope="col" class="why">why</th>' in page
+    assert " words look wrong" in page or " passes the threshold" in page
     assert "never seen in the training text" in detection._repr_html_()
+
+
+def test_the_word_that_a_reason_expects_is_the_first_suggestion(pair: Path) -> None:
+    text = "Baramin calotel fenurdo barimin. Guleten hoparod dorutal feniron."
+    (detection,) = electralab.detect(pair, [text], settings={"error_rate": 0.4})
+    expected = {token.expected for token in detection.tokens if token.expected}
+    named = {reason for token in detection.tokens for reason in token.reasons if "expects" in reason}
+    assert named == {f"the context expects '{word}'" for word in expected}
+    result = electralab.proofread({"a": text}, model=pair, settings={"windows": {"error_rate": 0.4}}, threads=1)
+    assert isinstance(result, ProofreadResult)
+    findings = result.proofs[0].findings or result.proofs[0].most_suspicious
+    assert any(finding.word.expected for finding in findings)
+    for finding in findings:
+        if finding.word.expected:
+            assert finding.suggestions[0].text.casefold() == finding.word.expected
+        else:
+            assert "expected" not in finding.word.to_json()
+
+
+def test_what_was_seen_too_seldom_to_be_kept_is_not_called_never_seen(pair: Path) -> None:
+    detector = Model(pair).detector
+    assert detector.scorer is not None
+    frequencies = detector.scorer.reader.frequencies
+    for total, said in ((frequencies.total, "never seen in the training text"), (10**6, "seen fewer than")):
+        rare = WordFrequencies(frequencies.counts, total)
+        detector.scorer.reader.frequencies = rare
+        (detection,) = detector.detect_many(["Baramin calotel fenurdo barimin."])
+        reasons = {reason for token in detection.tokens if 16 <= token.start < 23 for reason in token.reasons}
+        assert any(reason.startswith(said) for reason in reasons), reasons
 
 
 def test_proofreading_marks_words_by_the_calibrated_probability(pair: Path) -> None:

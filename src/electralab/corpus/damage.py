@@ -236,14 +236,15 @@ class WordCounts:
         return rng.choice(others) if others else word
 
     def choose_form(self, word: str, rng: Random) -> str:
-        """Another word with the same beginning: both begin alike for two thirds of the longer one (half in Korean)."""
+        """Another word with the same beginning: both begin alike for two thirds of the longer one (half in Korean), in
+        three letters at least, or of the shortest words any other would be a form."""
         lower = word.lower()
-        shared = 1 / 2 if is_korean(word) else 2 / 3
-        stem = lower[: math.ceil(shared * len(lower))]
+        shared, least = (1 / 2, 1) if is_korean(word) else (2 / 3, 3)
+        stem = lower[: max(math.ceil(shared * len(lower)), least)]
         first, after = bisect_left(self._words, stem), bisect_right(self._words, stem + chr(0x10FFFF))
         forms = []
         for other in self._words[first:after]:
-            alike = math.ceil(shared * max(len(lower), len(other)))
+            alike = max(math.ceil(shared * max(len(lower), len(other))), least)
             if other != lower and other[:alike] == lower[:alike]:
                 forms.append(other)
         return rng.choice(forms) if forms else word

@@ -5,10 +5,11 @@ texts -> planted damage -> features -> Calibration -> the folder `calibration` b
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -33,10 +34,12 @@ _BINS = 10
 _TEXTS_AT_ONCE = 32
 # Words more surprising, rarer … than nearly all that was fitted on count as those: a line is not drawn on for ever.
 _CLIPPED = 0.001
+# How far weights may go where some hundred sentences are labelled.
+_FEW = 0.1
 
 # What features speak of, together.
 _REASONS = {
-    "count": ("rarity", "rarity_of_names", "rarity_of_letters", "unseen", "unseen_name"),
+    "count": ("rarity", "rarity_of_names", "rarity_of_letters", "unseen", "unseen_name", "unseen_first"),
     "pieces": ("pieces", "pieces_and_rare", "pieces_per_letter"),
     "slip": ("slip", "likely_slip"),
     "context": ("surprise", "surprise_mean", "surprise_beyond_rarity", "rank", "entropy_left"),
@@ -70,6 +73,13 @@ class LabelledWords:
     is_damaged: NDArray[np.bool_]  # (W,)
 
 
+class Explanation(NamedTuple):
+    reasons: tuple[str, ...]
+    """What speaks most for a word being wrong, in words, the strongest reason first."""
+    expected: str = ""
+    """The word that a reason names."""
+
+
 class WordScorer:
     """The probability that a word is wrong, for texts with about the stated share of wrong words."""
 
@@ -82,8 +92,7 @@ class WordScorer:
         read = self.reader.read(texts, stop)
         return [(words, probabilities(self.calibration, words.features, self.error_rate)) for words in read]
 
-    def explain(self, text: str, words: Words, index: int) -> tuple[str, ...]:
-        """What speaks most for a word being wrong, in words, the strongest reason first."""
+    def explain(self, text: str, words: Words, index: int) -> Explanation:
         span, features = words.spans[index], words.features[index]
         parts = dict.fromkeys(_REASONS, 0.0)
         for feature in self.calibration.features:
@@ -92,10 +101,11 @@ class WordScorer:
                 if feature.name in names:
                     parts[reason] += feature.weight * (value - feature.mean) / feature.scale
         written, count = text[span.start : span.end], span.after - span.first
-        times = self.reader.frequencies.counts.get(written.lower(), 0)
+        times, least = self.reader.frequencies.times(written), self.reader.frequencies.least
+        never = f"seen fewer than {least:,} times in the training text" if least > 1 else _NEVER
         slip = words.slips[index]
         sentences = {
-            "count": f"seen {times:,} time{'s' * (times > 1)} in the training text" if times else _NEVER,
+            "count": f"seen {times:,} time{'s' * (times > 1)} in the training text" if times else never,
             "pieces": f"cut into {count:,} pieces" if count > 1 else "",
             "slip": f"the context expects '{slip.word}'" if slip.gain > 0 else "",
             "context": "the context does not expect it",
@@ -107,9 +117,8 @@ class WordScorer:
         if times > _RARE:
             del sentences["count"]
         strongest = sorted(sentences, key=lambda reason: -parts[reason])
-        return tuple(sentences[reason] for reason in strongest if sentences[reason] and parts[reason] > 0)[
-            :_MOST_REASONS
-        ]
+        named = [reason for reason in strongest if sentences[reason] and parts[reason] > 0][:_MOST_REASONS]
+        return Explanation(tuple(sentences[reason] for reason in named), slip.word if "slip" in named else "")
 
 
 def combine(calibration: Calibration, features: Floats, names: Sequence[str] = FEATURES) -> Floats:
@@ -147,18 +156,16 @@ def calibrate(
 
     Wrong words are taken from `counts`.
     """
-    from sklearn.isotonic import IsotonicRegression
-    from sklearn.linear_model import LogisticRegression
-
     fitted: dict[PlantedKind, list[LabelledWords]] = {}
     measured: dict[PlantedKind, list[LabelledWords]] = {}
-    for number, kind in enumerate(PLANTED_KINDS):
-        yield Progress("planting damage", number, len(PLANTED_KINDS), kind)
-        # Document after document to the fit and to what measures it, so that neither knows a document of the other.
-        for part, chosen in ((fitted, documents[::2]), (measured, documents[1::2])):
-            texts = [text for document in chosen for text in document]
-            share = config.words // (2 * len(PLANTED_KINDS))
-            planted = plant_errors(texts, kind, counts, config.error_rate, share, config.seed)
+    # Document after document to the fit and to what measures it, so that neither knows a document of the other.
+    for part, chosen in ((fitted, documents[::2]), (measured, documents[1::2])):
+        texts = [text for document in chosen for text in document]
+        shares = share_texts(texts, config.words // (2 * len(PLANTED_KINDS)), len(PLANTED_KINDS))
+        for number, (kind, indices) in enumerate(zip(PLANTED_KINDS, shares, strict=True)):
+            yield Progress("planting damage", number, len(PLANTED_KINDS), kind)
+            own = [texts[index] for index in indices]
+            planted = plant_errors(own, kind, counts, config.error_rate, config.seed)
             part[kind] = [
                 LabelledWords(text.words.features[text.is_word], text.is_damaged[text.is_word])
                 for text in read_planted(score_tokens, reader, planted, stop)
@@ -175,41 +182,9 @@ def calibrate(
         )
 
     def fit(included: Sequence[PlantedKind]) -> Calibration:
-        everything = _join([joined[kind] for kind in included])
-        low, high = np.quantile(everything.features, (_CLIPPED, 1 - _CLIPPED), axis=0)
-        clipped = everything.features.clip(low, high)
-        mean, scale = clipped.mean(axis=0), clipped.std(axis=0)
-        # A feature that never varies, such as those of a generator that is not there, says nothing.
-        used = np.flatnonzero(scale > 1e-9)
-        model = LogisticRegression(max_iter=1000)
-        model.fit((clipped[:, used] - mean[used]) / scale[used], everything.is_damaged)
-        weights = tuple(
-            FeatureWeight(
-                name=FEATURES[index],
-                low=low[index],
-                high=high[index],
-                mean=mean[index],
-                scale=scale[index],
-                weight=weight,
-            )
-            for index, weight in zip(used.tolist(), model.coef_[0].tolist(), strict=True)
+        return fit_words(
+            _join([joined[kind] for kind in included]), config.error_rate, reader.frequencies.total, config.seed
         )
-        bare = Calibration(
-            error_rate=config.error_rate,
-            features=weights,
-            intercept=float(model.intercept_[0]),
-            knots=((0.0, 0.0), (1.0, 1.0)),
-            total_words=reader.frequencies.total,
-            fitted_words=len(everything.is_damaged),
-            seed=config.seed,
-            calibration_error=0.0,
-        )
-        # Damaged words weigh as much as the error rate says, however many could be planted.
-        logits = combine(bare, everything.features)
-        weight = weigh(everything.is_damaged, config.error_rate)
-        isotonic = IsotonicRegression(out_of_bounds="clip").fit(logits, everything.is_damaged, sample_weight=weight)
-        knots = smooth_steps(isotonic.X_thresholds_, isotonic.y_thresholds_)
-        return bare.model_copy(update={"knots": knots})
 
     calibration = fit(kinds)
     scores: dict[str, CalibrationScores] = {}
@@ -219,6 +194,72 @@ def calibrate(
         scores[kind] = _measure(calibration, without, tests[kind])
     error, curve = measure_calibration(calibration, _join([tests[kind] for kind in kinds]), config.error_rate)
     yield calibration.model_copy(update={"scores": scores, "calibration_error": error, "curve": curve})
+
+
+def fit_words(
+    words: LabelledWords, error_rate: float, total_words: int, seed: int, strength: float = 1.0
+) -> Calibration:
+    """The combination and its curve; `strength`: how far weights may go, less where there are few words."""
+    from sklearn.isotonic import IsotonicRegression
+    from sklearn.linear_model import LogisticRegression
+
+    low, high = np.quantile(words.features, (_CLIPPED, 1 - _CLIPPED), axis=0)
+    clipped = words.features.clip(low, high)
+    mean, scale = clipped.mean(axis=0), clipped.std(axis=0)
+    # A feature that never varies, such as those of a generator that is not there, says nothing.
+    used = np.flatnonzero(scale > 1e-9)
+    model = LogisticRegression(max_iter=1000, C=strength)
+    model.fit((clipped[:, used] - mean[used]) / scale[used], words.is_damaged)
+    weights = tuple(
+        FeatureWeight(
+            name=FEATURES[index],
+            low=low[index],
+            high=high[index],
+            mean=mean[index],
+            scale=scale[index],
+            weight=weight,
+        )
+        for index, weight in zip(used.tolist(), model.coef_[0].tolist(), strict=True)
+    )
+    bare = Calibration(
+        error_rate=error_rate,
+        features=weights,
+        intercept=float(model.intercept_[0]),
+        knots=((0.0, 0.0), (1.0, 1.0)),
+        total_words=total_words,
+        fitted_words=len(words.is_damaged),
+        seed=seed,
+        calibration_error=0.0,
+    )
+    # Damaged words weigh as much as the error rate says, however many could be planted.
+    logits = combine(bare, words.features)
+    weight = weigh(words.is_damaged, error_rate)
+    # One right word more above all others, and one wrong word below, or where by chance all are wrong the next would be
+    # wrong for sure.
+    isotonic = IsotonicRegression(out_of_bounds="clip").fit(
+        np.concatenate([[logits.min()], logits, [logits.max()]]),
+        np.concatenate([[True], words.is_damaged, [False]]),
+        sample_weight=np.concatenate([[weight.min()], weight, [weight.max()]]),
+    )
+    return bare.model_copy(update={"knots": smooth_steps(isotonic.X_thresholds_, isotonic.y_thresholds_)})
+
+
+def fit_labelled(words: LabelledWords, groups: NDArray[np.int64], planted: Calibration, seed: int) -> Calibration:
+    """Labels instead of planted damage. What measures it is fitted on every other group, so that none knows itself, and
+    stands beside what the planted damage alone had taught."""
+    error_rate, total = float(words.is_damaged.mean()), planted.total_words
+    is_odd = groups % 2 == 1
+    combined, predicted = np.zeros(len(groups)), np.zeros(len(groups))
+    for chosen in (is_odd, ~is_odd):
+        part = fit_words(
+            LabelledWords(words.features[~chosen], words.is_damaged[~chosen]), error_rate, total, seed, _FEW
+        )
+        combined[chosen] = combine(part, words.features[chosen])
+        predicted[chosen] = apply_curve(part, combined[chosen])
+    error, curve = _bin(predicted, words.is_damaged, weigh(words.is_damaged, error_rate))
+    scores = _score(combined, combine(planted, words.features), words.is_damaged)
+    calibration = fit_words(words, error_rate, total, seed, _FEW)
+    return calibration.model_copy(update={"scores": {"labels": scores}, "calibration_error": error, "curve": curve})
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,17 +272,29 @@ class PlantedText:
     is_damaged: NDArray[np.bool_]  # (W,)
 
 
-def plant_errors(
-    texts: Iterable[str], kind: PlantedKind, counts: WordCounts, share: float, words: int, seed: int
-) -> list[Damaged]:
-    """In texts one after the other, until there are so many words."""
-    rng, planted = Random(f"{seed} {kind}"), list[Damaged]()
-    for text in texts:
-        if words <= 0:
-            break
-        planted.append(plant_damage(text, [kind], share, rng, counts))
-        words -= WordFrequencies.count([text]).total
-    return planted
+def share_texts(texts: Sequence[str], words: int, parts: int) -> list[list[int]]:
+    """For each part the texts after those of the part before, so many words; from the first again where there are too
+    few. A right word that is read five times would count as five.
+
+    >>> share_texts(["a b", "c d", "e f", "g h"], 3, 2), share_texts(["a b", "c d", "e f"], 3, 2)
+    ([[0, 1], [2, 3]], [[0, 1], [2, 0]])
+    """
+    sizes = [WordFrequencies.count([text]).total for text in texts]
+    shares: list[list[int]] = []
+    place = 0
+    for _ in range(parts):
+        left, chosen = words, list[int]()
+        while left > 0 and len(chosen) < len(texts):
+            chosen.append(place % len(texts))
+            left -= sizes[chosen[-1]]
+            place += 1
+        shares.append(chosen)
+    return shares
+
+
+def plant_errors(texts: Sequence[str], kind: PlantedKind, counts: WordCounts, share: float, seed: int) -> list[Damaged]:
+    rng = Random(f"{seed} {kind}")
+    return [plant_damage(text, [kind], share, rng, counts) for text in texts]
 
 
 def read_planted(
@@ -277,14 +330,17 @@ def weigh(is_damaged: NDArray[np.bool_], error_rate: float) -> Floats:
 
 
 def smooth_steps(at: Floats, shares: Floats) -> tuple[tuple[float, float], ...]:
-    """Steps become a rising line in logits; a share of exactly 0 or 1 is as sure as one word in ten thousand."""
-    logits = [log_odds(min(max(float(share), 1e-4), 1 - 1e-4)) for share in shares]
-    knots: list[tuple[float, float]] = []
-    for place, logit in zip(at.tolist(), logits, strict=True):
-        if not knots or place > knots[-1][0] + 1e-9:
-            knots.append((float(place), logit))
+    """Steps become a line in logits that rises from the middle of each to the middle of the next, or words of one step
+    would all be alike; a share of exactly 0 or 1 is as sure as one word in ten thousand.
+
+    >>> smooth_steps(np.array([0.0, 2, 3, 5]), np.array([0.25, 0.25, 0.5, 0.5]))
+    ((1.0, -1.0986122886681098), (4.0, 0.0))
+    """
+    steps: dict[float, list[float]] = {}
+    for place, share in zip(at.tolist(), shares.tolist(), strict=True):
+        steps.setdefault(log_odds(min(max(share, 1e-4), 1 - 1e-4)), []).append(place)
     # Beyond both ends the line goes on level: nothing there was measured.
-    return tuple(knots)
+    return tuple(((places[0] + places[-1]) / 2, logit) for logit, places in steps.items())
 
 
 def log_odds(share: float) -> float:
@@ -292,9 +348,12 @@ def log_odds(share: float) -> float:
 
 
 def _measure(calibration: Calibration, without: Calibration, words: LabelledWords) -> CalibrationScores:
+    return _score(combine(calibration, words.features), combine(without, words.features), words.is_damaged)
+
+
+def _score(score: Floats, without: Floats, truth: NDArray[np.bool_]) -> CalibrationScores:
     from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score
 
-    score, truth = combine(calibration, words.features), words.is_damaged
     precision, recall, _ = precision_recall_curve(truth, score)
     return CalibrationScores(
         words=len(truth),
@@ -302,7 +361,7 @@ def _measure(calibration: Calibration, without: Calibration, words: LabelledWord
         auc=float(roc_auc_score(truth, score)),
         average_precision=float(average_precision_score(truth, score)),
         precision_at_half=float(precision[np.flatnonzero(recall >= 0.5)[-1]]),
-        without_kind_auc=float(roc_auc_score(truth, combine(without, words.features))),
+        without_kind_auc=float(roc_auc_score(truth, without)),
     )
 
 
@@ -311,12 +370,17 @@ def measure_calibration(
 ) -> tuple[float, tuple[CalibrationPoint, ...]]:
     """The mean distance of probability and share of damaged words over bins of equal numbers of words, and the bins."""
     predicted = apply_curve(calibration, combine(calibration, words.features, names), error_rate)
-    weight = weigh(words.is_damaged, error_rate)
+    return _bin(predicted, words.is_damaged, weigh(words.is_damaged, error_rate))
+
+
+def _bin(
+    predicted: Floats, is_damaged: NDArray[np.bool_], weight: Floats
+) -> tuple[float, tuple[CalibrationPoint, ...]]:
     order = np.argsort(predicted, kind="stable")
     points, error = [], 0.0
     for chosen in np.array_split(order, _BINS):
         expected = float(np.average(predicted[chosen], weights=weight[chosen]))
-        observed = float(np.average(words.is_damaged[chosen], weights=weight[chosen]))
+        observed = float(np.average(is_damaged[chosen], weights=weight[chosen]))
         error += abs(expected - observed) * float(weight[chosen].sum())
         points.append(CalibrationPoint(predicted=expected, observed=observed, words=len(chosen)))
     return error / float(weight.sum()), tuple(points)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from unicodedata import category
+from unicodedata import category, normalize
 
 import numpy as np
 import torch
@@ -28,6 +28,13 @@ Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 _COUNTED = re.compile(f"[{SPACELESS}]|[^\\W{SPACELESS}]+")
+_INVISIBLE = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
+# What may stand between the end of a sentence and the first word of the next, and what ends one.
+_OPENING = "\"'“”„‘’«»‹›([{*_-–—¿¡"
+_ENDING = ".!?…:。！？"
+_LONGEST_ABBREVIATION = 3
+# So many tokens of a long text are read again on each side of those that are asked about, as their context.
+_MARGIN = 16
 # Accents written by themselves and invisible characters.
 _MARKS = ("Mn", "Me", "Cf")
 # Of so many words one is hidden in a pass of the generator: the context of each is nearly whole.
@@ -92,15 +99,55 @@ class WordFrequencies:
 
     @classmethod
     def count(cls, texts: Iterable[str], most_words: int = 100_000) -> "WordFrequencies":
-        counts = Counter(word for text in texts for word in _COUNTED.findall(text.lower()))
+        counts = Counter(word for text in texts for word in _COUNTED.findall(fold(text)))
         return cls(dict(counts.most_common(most_words)), counts.total())
 
+    def times(self, word: str) -> int:
+        """How often it was seen; 0 of one that was seen less often than `least`."""
+        return self.counts.get(fold(word), 0)
+
+    @cached_property
+    def least(self) -> int:
+        """How often a word must have stood there to be kept: 1 where all words are."""
+        kept = self.counts.values()
+        return min(kept, default=1) if sum(kept) < self.total else 1
+
     def is_seen(self, word: str) -> bool:
-        return word.lower() in self.counts
+        return fold(word) in self.counts
 
     def rarity(self, word: str) -> float:
         """Minus the logarithm of its share of all words; of one that was never seen, of half a word."""
-        return -math.log((self.counts.get(word.lower(), 0) + 0.5) / (self.total + 1))
+        return -math.log((self.times(word) + 0.5) / (self.total + 1))
+
+
+def fold(text: str) -> str:
+    """As words are counted: small, accents on their letters, ligatures spelt out, without invisible characters.
+
+    >>> fold("E\\u0301t\\u00e9"), fold("ef\\ufb01\\u00adcient")
+    ('été', 'efficient')
+    """
+    return text.lower() if text.isascii() else _INVISIBLE.sub("", normalize("NFKC", text).lower())
+
+
+def begins_sentence(text: str, start: int) -> bool:
+    """Whether a capital there says nothing of the word. What ends in a short word with a capital, such as "Mr.", is no
+    sentence.
+
+    >>> text = 'He saw Mr. Bell. "Come in," he said.'
+    >>> [text[at : at + 4] for at, letter in enumerate(text) if letter.isupper() and begins_sentence(text, at)]
+    ['He s', 'Come']
+    """
+    at = start
+    while at and (text[at - 1].isspace() or text[at - 1] in _OPENING):
+        at -= 1
+        if text[at] == "\n":
+            return True
+    if not at or text[at - 1] not in _ENDING:
+        return not at
+    before = at = at - 1
+    while at and text[at - 1].isalpha() and before - at <= _LONGEST_ABBREVIATION:
+        at -= 1
+    return not (text[before] == "." and 0 < before - at <= _LONGEST_ABBREVIATION and text[at].isupper())
 
 
 FEATURES = (
@@ -113,16 +160,17 @@ FEATURES = (
     "rank",  # log of how many tokens the generator finds likelier, the worst of the word
     "entropy_left",  # how unsure the generator is, less its surprise
     "rarity",
-    "rarity_of_names",  # the same for words that begin with a capital, which are names more often
+    "rarity_of_names",  # the same for words with a capital within a sentence, which are names more often
     "rarity_of_letters",  # and for words that are no numbers
     "unseen",
     "unseen_name",
+    "unseen_first",  # with a capital that begins a sentence, which may be a name or not
     "pieces",  # whether it is cut into several tokens
     "pieces_and_rare",
     "pieces_per_letter",
     "unknown",  # whether the vocabulary has no such token
     "number",  # whether it has digits and no letters
-    "capital",
+    "capital",  # within a sentence
     "slip",  # how much likelier a word is that differs in a letter or two, the slip paid for
     "likely_slip",
 )
@@ -152,7 +200,7 @@ class WordReader:
 
     @cached_property
     def _lexicon(self) -> Lexicon:
-        return Lexicon(self.tokenizer)
+        return Lexicon(self.tokenizer, self.frequencies)
 
     def read(self, texts: Sequence[ScoredText], stop: StopSignal = NO_STOP) -> list[Words]:
         spans = [split_words(text.text, text.ids, text.offsets, self.tokenizer) for text in texts]
@@ -180,7 +228,9 @@ class WordReader:
         logits, count = text.logits[tokens], word.after - word.first
         surprise, ranks, entropies = guessed[tokens].T
         rarity, is_seen = self.frequencies.rarity(written), self.frequencies.is_seen(written)
-        is_name, is_cut = written[:1].isupper(), count > 1
+        is_first = begins_sentence(text.text, word.start)
+        has_capital, is_cut = written[:1].isupper(), count > 1
+        is_name = has_capital and not is_first
         # A letter misread as a digit makes no number of a word.
         is_number = any(map(str.isdigit, written)) and not any(map(str.isalpha, written))
         values: dict[str, float] = {
@@ -197,6 +247,7 @@ class WordReader:
             "rarity_of_letters": rarity * (not is_number),
             "unseen": not is_seen,
             "unseen_name": not is_seen and is_name,
+            "unseen_first": not is_seen and has_capital and is_first,
             "pieces": is_cut,
             "pieces_and_rare": rarity * is_cut,
             "pieces_per_letter": count / len(written),
@@ -224,9 +275,9 @@ class WordReader:
         single: list[dict[int, int]] = []  # of each text, the token of a word that is one, and which word it is
         for number, (text, words) in enumerate(zip(texts, spans, strict=True)):
             single.append({word.first: index for index, word in enumerate(words) if word.after - word.first == 1})
-            for chunk in _cut(words, size):
+            for chunk, inner in cut_stretches(words, size, _MARGIN):
                 start, after = chunk[0].first, min(chunk[-1].after, chunk[0].first + size)
-                asked = [word for word in chunk if not self._is_sure(text, word)]
+                asked = [word for word in chunk[inner] if not self._is_sure(text, word)]
                 passes = count_passes(len(asked), len(chunk))
                 for offset in range(passes):
                     hidden = [
@@ -293,10 +344,10 @@ class WordReader:
         owners: list[int] = []
         for number, (text, words) in enumerate(zip(texts, spans, strict=True)):
             order = {word: index for index, word in enumerate(words)}
-            for chunk in _cut(words, size):
+            for chunk, inner in cut_stretches(words, size, _MARGIN):
                 doubtful = [
                     word
-                    for word in chunk
+                    for word in chunk[inner]
                     if word.after - word.first > 1 and self._is_doubtful(text, word, guessed[number])
                 ]
                 passes = count_passes(len(doubtful), len(chunk))
@@ -390,13 +441,26 @@ def count_passes(hidden: int, words: int) -> int:
 _MOST_SURPRISING = 30.0
 
 
-def _cut(words: Sequence[WordSpan], size: int) -> Iterator[list[WordSpan]]:
-    """Words one after the other that fit a row together; one that fits no row is alone."""
-    chunk: list[WordSpan] = []
-    for word in words:
-        if chunk and word.after - chunk[0].first > size:
-            yield chunk
-            chunk = []
-        chunk.append(word)
-    if chunk:
-        yield chunk
+def cut_stretches(words: Sequence[WordSpan], size: int, margin: int) -> Iterator[tuple[Sequence[WordSpan], slice]]:
+    """Words one after the other that fit a row together, and which of them to ask about: each word in one stretch, with
+    about `margin` tokens of context on both sides where the text has them. A word that fits no row is alone.
+
+    >>> words = [WordSpan(index, index + 1, index, index + 1) for index in range(10)]
+    >>> [(words[0].first, words[-1].after, inner) for words, inner in cut_stretches(words, 6, 1)]
+    [(0, 6, slice(0, 5, None)), (4, 10, slice(1, 6, None))]
+    """
+    asked = 0
+    while asked < len(words):
+        first = asked
+        while first and words[asked].first - words[first - 1].first <= margin:
+            first -= 1
+        if words[asked].after - words[first].first > size:
+            first = asked
+        after = asked + 1
+        while after < len(words) and words[after].after - words[first].first <= size:
+            after += 1
+        end = after
+        while after < len(words) and end - 1 > asked and words[after - 1].after - words[end - 1].first <= margin:
+            end -= 1
+        yield words[first:after], slice(asked - first, end - first)
+        asked = end

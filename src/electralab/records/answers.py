@@ -42,6 +42,8 @@ class TokenScore(AnswerRecord):
     reasons: tuple[str, ...] = ()
     """Why it is suspected, the strongest reason first: of a symbol what speaks against it, of a word such as "the
     context expects 'their'". Absent of unsuspicious words, and where the model was not calibrated."""
+    expected: str = ""
+    """The word that such a reason names."""
     template: str | None = None
     """Of a log: what the lines of this event have in common."""
 
@@ -166,6 +168,8 @@ class Word(AnswerRecord):
     suspicion: float
     reasons: tuple[str, ...] = ()
     """As of its tokens."""
+    expected: str = ""
+    """As of its tokens; it is the first suggestion."""
 
 
 class WordFinding(AnswerRecord):

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from electralab.detection.calibration import WordScorer
+from electralab.detection.calibration import Explanation, WordScorer
 from electralab.detection.sequence_calibration import SequenceScorer, SequenceScores
 from electralab.detection.words import ScoredText
 from electralab.model.electra import Discriminator
@@ -38,6 +38,7 @@ _ONE_IN = 5
 _FEWEST_NAMED, _MOST_NAMED = 3, 5
 # A word that is less likely wrong gets no reasons.
 _EXPLAINED = 0.1
+_UNEXPLAINED = Explanation(())
 _ALL_UNKNOWN = "the text holds nothing that the model's vocabulary knows; give text of its language"
 
 
@@ -162,7 +163,7 @@ class Detector(_WindowHandler):
             p_words = np.where(np.array(is_word, dtype=np.bool_), p_wrong, 0.0)
             # Those that may be named, whatever the threshold.
             explained = {*np.argsort(-p_words)[:_MOST_NAMED].tolist(), *np.flatnonzero(p_words > _EXPLAINED).tolist()}
-            reasons: dict[int, tuple[str, ...]] = {}
+            reasons: dict[int, Explanation] = {}
             by_token = np.zeros(len(text.ids))
             for index, word in enumerate(words.spans):
                 by_token[word.first : word.after] = p_words[index]
@@ -186,9 +187,9 @@ class Detector(_WindowHandler):
         tokenized: TokenizedText,
         logits: NDArray[np.float64],
         p_wrong: NDArray[np.float64] | None = None,
-        reasons: Mapping[int, tuple[str, ...]] = MappingProxyType({}),
+        explained: Mapping[int, Explanation] = MappingProxyType({}),
     ) -> Detection:
-        """`reasons`: of the tokens of suspicious words."""
+        """`explained`: of the tokens of suspicious words, why."""
         p_replaced = torch.sigmoid(torch.from_numpy(logits)).numpy()
         special, ids, text = self.tokenizer.special, tokenized.ids, tokenized.text
         # Typed in a text, special tokens are context like any token, but none to be scored.
@@ -196,7 +197,7 @@ class Detector(_WindowHandler):
         is_unknown = ids == special.unk
         calibrated: list[dict[str, Any]] = [
             ({} if p_wrong is None else {"p_wrong": float(p_wrong[index])})
-            | ({"reasons": reasons[index]} if reasons.get(index) else {})
+            | {name: value for name, value in explained.get(index, _UNEXPLAINED)._asdict().items() if value}
             for index in range(len(ids))
         ]
         columns = (p_replaced.tolist(), is_scored.tolist(), is_unknown.tolist(), calibrated)

@@ -42,7 +42,8 @@ class Proofreader:
 
     @cached_property
     def _lexicon(self) -> Lexicon:
-        return Lexicon(self.detector.tokenizer)
+        scorer = self.detector.scorer
+        return Lexicon(self.detector.tokenizer, scorer.reader.frequencies if scorer else None)
 
     def proofread(self, text: str, source: str = "") -> Proof:
         words = self.score_words(text)
@@ -91,7 +92,8 @@ class Proofreader:
         masked = self.filler.parse(text, [(word.start, word.end) for word in words])
         for slots, probs in self.filler.probs([masked]):
             for (_, index), row in zip(slots, probs.double().cpu().numpy(), strict=True):
-                suggested[index] = self._lexicon.suggest(words[index].text, row, self.config.suggestions)
+                word, count = words[index], self.config.suggestions
+                suggested[index] = self._lexicon.suggest(word.text, row, count, word.expected)
         return suggested
 
 
@@ -104,9 +106,11 @@ def group_words(detection: Detection, tokenizer: Tokenizer) -> list[Word]:
         tokens = [by_place[place] for place in encoded.offsets[word.first : word.after] if place in by_place]
         if tokens:  # special tokens that are typed in a text have no scores
             worst = max(tokens, key=lambda token: token.suspicion)
-            why = {"reasons": worst.reasons} if worst.reasons else {}
             written = detection.text[word.start : word.end]
-            words.append(Word(text=written, start=word.start, end=word.end, suspicion=worst.suspicion, **why))
+            scored = Word(text=written, start=word.start, end=word.end, suspicion=worst.suspicion)
+            # Keys that say nothing are left out of JSON.
+            why = {"reasons": worst.reasons, "expected": worst.expected}
+            words.append(scored.model_copy(update={name: value for name, value in why.items() if value}))
     return words
 
 

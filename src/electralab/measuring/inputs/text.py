@@ -5,21 +5,35 @@ files -> words with features -> MeasuredItems
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from electralab.corpus.damage import PLANTED_KINDS, Damaged, WordCounts, count_words
-from electralab.detection.calibration import PlantedText, plant_errors, probabilities, read_planted
+from electralab.detection.calibration import (
+    CalibrationConfig,
+    LabelledWords,
+    PlantedText,
+    combine,
+    fit_labelled,
+    plant_errors,
+    probabilities,
+    read_planted,
+    save_calibration,
+    share_texts,
+)
 from electralab.detection.words import FEATURES, Floats, ScoredText, WordFrequencies, WordReader
 from electralab.errors import InputError
-from electralab.events import Note, Progress, Update
+from electralab.events import Event, Note, Progress, Result, Update
 from electralab.measuring.items import LEAST_WRONG, DetectorValues, MeasuredInput, MeasuredItems, MeasuringConfig
 from electralab.records.answers import Word
+from electralab.records.calibration import Calibration
+from electralab.records.kinds import refuse_bundled
 from electralab.serving.inputs import tokenize
 from electralab.serving.model import Model
 from electralab.serving.proofreader import ProofreadConfig, Proofreader
@@ -40,6 +54,10 @@ _DETECTORS = {
     "pieces": "tokens of the word",
     "pieces_per_letter": "tokens of the word per letter",
 }
+# Sentences that follow each other are read together, as their texts were written, up to so many words.
+_WORDS_TOGETHER = 100
+# What stands beside so few different labels is labelled, if not as it should be.
+_MOST_LABELS = 8
 _NEEDS_NETWORK = ("p_wrong", "p_replaced", "surprise")
 
 
@@ -67,10 +85,14 @@ INPUT = MeasuredText()
 
 
 def has_labels(path: Path) -> bool:
-    """Whether its lines are a word, a tab and c or i."""
+    """Whether its lines are a word, a tab and a label; whether the labels are c and i is said where they are read."""
     lines = (line for line in read_lines(path, _ENCODING)[1:] if line.strip())
-    labels = [line.rpartition("\t")[2].strip() for line in islice(lines, 100)]
-    return bool(labels) and set(labels) <= {CORRECT, WRONG}
+    cells = [line.strip().split("\t") for line in islice(lines, 100)]
+    labels = {line[-1] for line in cells}
+    is_alike = all(len(line) == 2 and not any(map(str.isspace, "".join(line))) for line in cells)
+    return bool(labels) and (
+        labels <= {CORRECT, WRONG} or (is_alike and len(labels) <= min(_MOST_LABELS, len(cells) // 3))
+    )
 
 
 def read_labelled(path: Path) -> Iterator[tuple[list[str], list[bool]]]:
@@ -151,10 +173,32 @@ class WordDetectors:
         ]
 
 
-def score_labelled(detectors: WordDetectors, path: Path, stop: StopSignal) -> Iterator[Update | MeasuredItems]:
-    """Every labelled word is an item, as suspicious as the worst of what the tokenizer takes for words in it."""
+def join_sentences(sentences: Sequence[Sequence[str]]) -> list[tuple[str, list[tuple[int, int]]]]:
+    """Texts of sentences that follow each other, each with the places of its words: alone a sentence lacks the context
+    that it was written in."""
+    stretches: list[list[str]] = []
+    for words in sentences:
+        if not stretches or len(stretches[-1]) + len(words) > _WORDS_TOGETHER:
+            stretches.append([])
+        stretches[-1] += words
+    return [join_words(words) for words in stretches]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledText:
+    """A labelled file as the networks read it."""
+
+    texts: list[PlantedText]
+    parts: list[list[int]]
+    """Of each labelled word, which of all words of the texts have a part in it."""
+    is_wrong: NDArray[np.bool_]
+    sentences: NDArray[np.int64]
+    """Of each labelled word."""
+
+
+def read_labelled_text(detectors: WordDetectors, path: Path, stop: StopSignal) -> Iterator[Progress | LabelledText]:
     sentences = list(read_labelled(path))
-    joined = [join_words(words) for words, _ in sentences]
+    joined = join_sentences([words for words, _ in sentences])
     reader = detectors.make_reader([text for text, _ in joined])
     texts: list[PlantedText] = []
     for text in read_planted(
@@ -162,25 +206,77 @@ def score_labelled(detectors: WordDetectors, path: Path, stop: StopSignal) -> It
     ):
         texts.append(text)
         yield Progress(f"reading {path.name}", len(texts), len(joined))
-    scored = detectors.score(reader, texts)
-    # Of each labelled word the words that have a part in it.
     starts = np.cumsum([0, *(len(text.words.spans) for text in texts)])
     parts: list[list[int]] = []
     for start, text, (_, places) in zip(starts[:-1].tolist(), texts, joined, strict=True):
         spans = list(enumerate(text.words.spans, start=start))
         parts += [[index for index, span in spans if span.start < b and a < span.end] for a, b in places]
-    lowest = [detector.values.min() for detector in scored]
-    yield MeasuredItems(
-        source=path.name,
-        truth="labels",
-        unit="word",
-        is_wrong=np.array([is_wrong for _, labels in sentences for is_wrong in labels], dtype=np.bool_),
-        groups=np.repeat(np.arange(len(sentences)), [len(labels) for _, labels in sentences]),
-        detectors=[
-            replace(detector, values=np.array([detector.values[part].max(initial=low) for part in parts]))
-            for detector, low in zip(scored, lowest, strict=True)
-        ],
+    yield LabelledText(
+        texts,
+        parts,
+        np.array([is_wrong for _, labels in sentences for is_wrong in labels], dtype=np.bool_),
+        np.repeat(np.arange(len(sentences)), [len(labels) for _, labels in sentences]),
     )
+
+
+def score_labelled(detectors: WordDetectors, path: Path, stop: StopSignal) -> Iterator[Update | MeasuredItems]:
+    """Every labelled word is an item, as suspicious as the worst of what the tokenizer takes for words in it."""
+    for update in read_labelled_text(detectors, path, stop):
+        if isinstance(update, Progress):
+            yield update
+            continue
+        scored = detectors.score(detectors.make_reader([text.damaged.text for text in update.texts]), update.texts)
+        lowest = [detector.values.min() for detector in scored]
+        yield MeasuredItems(
+            source=path.name,
+            truth="labels",
+            unit="word",
+            is_wrong=update.is_wrong,
+            groups=update.sentences,
+            detectors=[
+                replace(detector, values=np.array([detector.values[part].max(initial=low) for part in update.parts]))
+                for detector, low in zip(scored, lowest, strict=True)
+            ],
+        )
+
+
+def calibrate_labelled(
+    path: Path, files: Sequence[Path], config: CalibrationConfig, stop: StopSignal
+) -> Iterator[Event[Calibration]]:
+    """Labelled words instead of planted errors: the combination is fitted anew, what the calibration counted stays."""
+    refuse_bundled(path)
+    model = Model(path)
+    detectors = WordDetectors(model, (), MeasuringConfig())
+    if detectors.scorer is None:
+        raise InputError(f"{path}: has no calibration, whose counted words labels need; calibrate it on text first")
+    planted, reader = detectors.scorer.calibration, detectors.scorer.reader
+    by_file: list[LabelledWords] = []
+    groups: list[NDArray[np.int64]] = []
+    for file in files:
+        for update in read_labelled_text(detectors, file, stop):
+            if isinstance(update, Progress):
+                yield update
+                continue
+            features = np.concatenate([text.words.features for text in update.texts])
+            is_word = np.concatenate([text.is_word for text in update.texts])
+            combined = np.where(is_word, combine(planted, features), -np.inf)
+            # A labelled word is known by the worst of its parts; what has no letters is never named.
+            worst = [max(part, key=lambda index: combined[index], default=-1) for part in update.parts]
+            kept = np.array([index >= 0 and bool(is_word[index]) for index in worst], dtype=np.bool_)
+            by_file.append(LabelledWords(features[np.array(worst)[kept]], update.is_wrong[kept]))
+            groups.append(update.sentences[kept])
+    words = LabelledWords(
+        np.concatenate([part.features for part in by_file]), np.concatenate([part.is_damaged for part in by_file])
+    )
+    wrong = int(words.is_damaged.sum())
+    if wrong < 5 * LEAST_WRONG or len(words.is_damaged) - wrong < 5 * LEAST_WRONG:
+        raise InputError(
+            f"{files[0]}: {wrong:,} wrong words of {len(words.is_damaged):,} are too few to fit; label more"
+        )
+    calibration = fit_labelled(words, np.concatenate(groups), planted, config.seed)
+    where = save_calibration(model.network_folder.parent, calibration, reader.frequencies)
+    yield Note(f"calibrated  {where}")
+    yield Result(calibration)
 
 
 def score_planted(detectors: WordDetectors, texts: Sequence[str], stop: StopSignal) -> Iterator[Update | MeasuredItems]:
@@ -190,10 +286,12 @@ def score_planted(detectors: WordDetectors, texts: Sequence[str], stop: StopSign
     paragraphs = [line for text in texts for line in text.splitlines() if line.strip()]
     counts = WordCounts(detectors.frequencies.counts if detectors.frequencies else paragraphs)
     measured: list[MeasuredItems] = []
-    for number, kind in enumerate(PLANTED_KINDS):
+    # Each kind in paragraphs of its own, as far as there are enough.
+    shares = share_texts(paragraphs, config.words // len(PLANTED_KINDS), len(PLANTED_KINDS))
+    for number, (kind, indices) in enumerate(zip(PLANTED_KINDS, shares, strict=True)):
         yield Progress("planting errors", number, len(PLANTED_KINDS), kind)
         share = config.error_rate or _ERROR_RATE
-        planted = plant_errors(paragraphs, kind, counts, share, config.words // len(PLANTED_KINDS), config.seed)
+        planted = plant_errors([paragraphs[index] for index in indices], kind, counts, share, config.seed)
         if (damaged := sum(len(text.damages) for text in planted)) < LEAST_WRONG:
             yield Note(f"{kind}: left out, as only {damaged:,} words could be damaged; give more text", "dim")
             continue
@@ -207,7 +305,7 @@ def score_planted(detectors: WordDetectors, texts: Sequence[str], stop: StopSign
                 truth="planted",
                 unit="word",
                 is_wrong=np.concatenate([text.is_damaged for text in read])[is_word],
-                groups=np.repeat(np.arange(len(read)), [int(text.is_word.sum()) for text in read]),
+                groups=np.repeat(indices, [int(text.is_word.sum()) for text in read]),
                 detectors=[replace(detector, values=detector.values[is_word]) for detector in scored],
                 more=count_corrected(proofreader, read, scored[0]) if proofreader.filler else {},
             )
@@ -220,12 +318,12 @@ def score_planted(detectors: WordDetectors, texts: Sequence[str], stop: StopSign
             f"the text has too few words to plant errors in ({words:,}); give at least {needed:,} for each kind"
         )
     if len(measured) > 1:
-        last = np.cumsum([0, *(items.groups.max() + 1 for items in measured)])
         yield replace(
             measured[0],
             source="all kinds",
             is_wrong=np.concatenate([items.is_wrong for items in measured]),
-            groups=np.concatenate([items.groups + start for items, start in zip(measured, last, strict=False)]),
+            # A paragraph that two kinds were planted in is drawn once for both.
+            groups=np.concatenate([items.groups for items in measured]),
             detectors=[
                 replace(same[0], values=np.concatenate([detector.values for detector in same]))
                 for same in zip(*(items.detectors for items in measured), strict=True)
@@ -245,11 +343,12 @@ def count_corrected(
         start += len(values)
         named: list[Word] = []
         originals: list[str] = []
-        for span, value in zip(text.words.spans, values, strict=True):
+        for span, slip, value in zip(text.words.spans, text.words.slips, values, strict=True):
             damage = next((hit for hit in text.damaged.damages if hit.start < span.end and span.start < hit.end), None)
             if damage and value > proofreader.config.threshold:
                 written = text.damaged.text[span.start : span.end]
-                named.append(Word(text=written, start=span.start, end=span.end, suspicion=value))
+                expected = slip.word if slip.gain > 0 else ""
+                named.append(Word(text=written, start=span.start, end=span.end, suspicion=value, expected=expected))
                 originals.append(damage.original.casefold())
         for original, suggestions in zip(originals, proofreader.suggest(text.damaged.text, named), strict=True):
             folded = [suggestion.text.casefold() for suggestion in suggestions]

@@ -32,7 +32,8 @@ def add_flags(parser: Parser) -> None:
         "inputs",
         nargs="+",
         metavar="TEXT",
-        help="files or folders of text, best those that it was trained on; of time series, normal ones",
+        help="files or folders of text, best those that it was trained on; of time series, normal ones; or words with "
+        "labels c and i, for a calibrated model",
     )
     add("--error-rate", dest=".error_rate", type=float, metavar="P", help="the share of words that are wrong")
     add("--false-alarms", dest=".false_alarms", type=float, metavar="P", help=_FALSE_ALARMS)
@@ -52,7 +53,8 @@ def calibrate(
 ) -> Calibration | SequenceCalibration | SeriesCalibration:
     """Texts -> how the discriminator's, the generator's and counted evidence about a word make one probability.
 
-    It is stored beside the model's networks; from then on detections have `p_wrong`. A model of symbols takes normal
+    Files of words with labels c and i, as in `electralab.measure`, fit a calibrated model anew. It is stored beside the
+    model's networks; from then on detections have `p_wrong`. A model of symbols takes normal
     sequences: JSON lines of lists, or the folder of a prepared log.
 
     >>> electralab.calibrate("run", ["speeches.txt"], threads=1).error_rate
@@ -60,15 +62,20 @@ def calibrate(
     """
     display = open_display(display)
     from electralab.detection.calibration import CalibrationConfig
+    from electralab.measuring.inputs.text import calibrate_labelled, has_labels
     from electralab.runtime import use_threads
     from electralab.serving.calibrate import calibrate_model, calibrate_series
     from electralab.shell.commands.detect import reads_series
+    from electralab.tasks.table import read_suffix
 
     resolved = settle(CalibrationConfig, config, settings)
     use_threads(threads)
     names, path = [str(name) for name in inputs], as_model(model)
     if reads_series(path):
         return display.run(lambda stop: calibrate_series(path, names, resolved, stop))
+    files = [Path(name) for name in names]
+    if all(read_suffix(file) == ".tsv" and file.is_file() and has_labels(file) for file in files):
+        return display.run(lambda stop: calibrate_labelled(path, files, resolved, stop))
     return display.run(lambda stop: calibrate_model(path, names, resolved, stop))
 
 
@@ -89,7 +96,8 @@ def run(call: Call) -> None:
         call.print(Table("stretches planted in normal points, AUC by evidence", ["planted", *ways], series_rows))
         call.print(f"detect uses {result.evidence}; --evidence chooses otherwise")
     elif isinstance(result, Calibration):
-        call.print(_tabulate("words", result.scores, last="AUC, kind left out"))
+        by_labels = "labels" in result.scores
+        call.print(_tabulate("words", result.scores, last=f"AUC, {'before' if by_labels else 'kind left out'}"))
         call.print(f"calibration error {result.calibration_error:.3f} at {result.error_rate:.0%} wrong words")
     else:
         call.print(_tabulate("events", result.events.scores), _tabulate("sequences", result.rows.scores))

@@ -70,6 +70,7 @@ def detect(
 
 def run(call: Call) -> None:
     from electralab.errors import UsageError
+    from electralab.records.answers import Detection
     from electralab.reporting.format import format_number_of
 
     flags = call.flags
@@ -86,7 +87,9 @@ def run(call: Call) -> None:
     else:
         # Bytes that are no text arrive from the shell as lone surrogates.
         text = _decode(call, flags.text.encode(errors="surrogateescape"), "TEXT", may_be_cut=False)
-    texts = [line for line in text.splitlines() if line.strip()] if flags.lines else [text]
+    texts = [text]
+    if flags.lines:
+        texts = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text.strip() else []
     if flags.dry_run:
         characters = sum(map(len, texts))
         asked = f"{format_number_of(len(texts), 'text')} with {format_number_of(characters, 'character')}"
@@ -94,7 +97,11 @@ def run(call: Call) -> None:
         call.answer(model=flags.model, texts=len(texts), characters=characters)
         return
     call.say_loading(flags.model)
-    detections = call.ask(detect, texts=texts)
+    detections = call.ask(detect, texts=[line for line in texts if line.strip()] if flags.lines else texts)
+    if flags.lines:
+        # A blank line has an answer too, or the numbers of lines would be lost.
+        answers = iter(detections)
+        detections = [next(answers) if line.strip() else Detection(text=line, tokens=()) for line in texts]
     if flags.json:
         # A line for each text; of no text at all still an object, for a program that awaits one.
         for values in [detection.to_json() for detection in detections] or [{}]:
@@ -112,8 +119,8 @@ def run(call: Call) -> None:
             wrong = f"{token.p_wrong:.4f}\t" if token.p_wrong is not None else ""
             call.console.file.write(f"{token.start}\t{token.end}\t{token.p_replaced:.4f}\t{wrong}{tame(token.text)}\n")
     # On standard error, beside what a pipe takes; of many texts only what holds of all.
-    if detections and detections[0].warning:
-        call.display.say(f"warning: {detections[0].warning}", style="yellow")
+    if warnings := [detection.warning for detection in detections if detection.warning]:
+        call.display.say(f"warning: {warnings[0]}", style="yellow")
     if len(detections) == 1 and (named := format_suspects(detections[0])):
         call.display.say(named)
 

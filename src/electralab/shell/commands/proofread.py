@@ -68,7 +68,10 @@ def proofread(
     loaded = Model(Path(model), resolved.windows)
     if measure:
         planting = MeasuringConfig(
-            windows=resolved.windows, threshold=resolved.threshold, error_rate=damage_share, seed=seed
+            windows=resolved.windows,
+            threshold=resolved.threshold,
+            error_rate=resolved.windows.error_rate or damage_share,
+            seed=seed,
         )
         return measure_texts(loaded, list(texts.values()), planting)
     proofreader = loaded.make_proofreader(resolved)
