@@ -63,7 +63,11 @@ def test_without_draws_there_are_no_intervals() -> None:
     pair = detector("good", GOOD, is_model=True), detector("rarity", NOISE, is_model=False)
     found = compare(items(*pair), 0.5, MeasuringConfig(resamples=0))
     assert found.detectors[0].auc.low is None
-    assert found.best == "either"
+    # Nobody asked how sure that is.
+    assert (found.best, found.use) == ("model", "good")
+    assert compare(items(*reversed(pair)), 0.5, MeasuringConfig(resamples=0)).best == "model"
+    alike = detector("good", GOOD, is_model=True), detector("rarity", GOOD, is_model=False)
+    assert compare(items(*alike), 0.5, MeasuringConfig(resamples=0)).best == "either"
 
 
 def test_too_few_wrong_items_are_refused() -> None:

@@ -194,7 +194,7 @@ def compare(items: MeasuredItems, beta: float, config: MeasuringConfig) -> Measu
     difference = (scored[ours].average_precision.value or 0.0) - (scored[count].average_precision.value or 0.0)
     gain = _estimate(difference, drawn_precisions[ours] - drawn_precisions[count], len(names))
     best: Literal["model", "counting", "either"] = "either"
-    if not config.resamples:  # no interval was wanted: what is better here
+    if not config.resamples and difference:  # no interval was wanted: what is better here
         best = "model" if difference > 0 else "counting"
     if gain.low is not None and gain.high is not None and not gain.low <= 0 <= gain.high:
         best = "model" if gain.low > 0 else "counting"
