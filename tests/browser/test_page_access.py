@@ -121,7 +121,7 @@ def test_a_phone_has_no_sideways_scrolling_and_room_for_fingers(browser: "Browse
         place = page.locator(".token", has_text="cat").bounding_box()
         assert place
         page.touchscreen.tap(place["x"] + 4, place["y"] + 8)
-        page.locator("#next:enabled").wait_for()
+        page.locator("#card .row").first.wait_for()
         assert page.locator("#card-word").inner_text() == "cat"
 
 

@@ -64,6 +64,8 @@ def test_only_a_changed_part_is_asked_again(page: "Page") -> None:
         if request.url.endswith("/v1/detect"):
             asked.append(json.loads(request.post_data or "")["texts"])
 
+    # What the page opens with is asked about first.
+    page.locator("#next:enabled").wait_for()
     page.on("request", note)
     paragraphs = [f"{CAT} {number}" for number in range(5)]
     write(page, "\n\n".join(paragraphs))

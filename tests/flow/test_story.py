@@ -70,7 +70,7 @@ def test_detect_gives_exact_spans_from_an_argument_a_file_or_a_pipe(trained: She
 def test_detect_by_lines_gives_an_object_a_line(trained: Shell) -> None:
     (trained.folder / "lines.txt").write_text(f"{SENTENCE}\n\nBen calls it.\n")
     ended = trained.must("detect", "run", "--file", "lines.txt", "--lines", "--json")
-    assert [json.loads(line)["text"] for line in ended.out.splitlines()] == [SENTENCE, "Ben calls it."]
+    assert [json.loads(line)["text"] for line in ended.out.splitlines()] == [SENTENCE, "", "Ben calls it."]
 
 
 def test_detect_in_a_pipe_prints_a_table_of_tokens(trained: Shell) -> None:
